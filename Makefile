@@ -1,0 +1,42 @@
+# Everything works from here on a machine with Python alone: each target makes its own virtual environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: spiral test test-all lint types bench wheel clean
+
+spiral: $(VENV)/installed
+	$(BIN)/leadline spiral --omega 10 --epochs 5000 --out runs/spiral --force
+
+test: $(VENV)/developed lint types
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/developed lint types
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/developed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/developed
+	$(BIN)/basedpyright
+
+bench: $(VENV)/developed
+	$(BIN)/python benchmarks/step_time.py
+
+wheel: $(VENV)/developed
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) dist runs .pytest_cache .ruff_cache
+
+# Two marker files: users of `make spiral` need not wait for the developers' tools.
+$(VENV)/installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/developed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@ $(VENV)/installed

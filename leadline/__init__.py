@@ -1,0 +1,39 @@
+"""Leadline: Bayesian neural networks that learn their own depth."""
+
+from leadline._checks import InvalidArgumentError
+from leadline._version import __version__
+from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+from leadline.free_energy import FreeEnergy, free_energy
+from leadline.layers import GaussianLinear
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
+from leadline.model import Model
+from leadline.network import UnboundedNetwork
+from leadline.predict import evaluate_free_energy, predict
+from leadline.recipes import RECIPES, Recipe
+from leadline.training import Training, init_models, run_model, train
+
+__all__ = [
+    "RECIPES",
+    "CategoricalDepth",
+    "CategoricalLikelihood",
+    "DepthDistribution",
+    "FixedDepth",
+    "FreeEnergy",
+    "GaussianLikelihood",
+    "GaussianLinear",
+    "InvalidArgumentError",
+    "Likelihood",
+    "Model",
+    "NormalDepth",
+    "PoissonDepth",
+    "Recipe",
+    "Training",
+    "UnboundedNetwork",
+    "__version__",
+    "evaluate_free_energy",
+    "free_energy",
+    "init_models",
+    "predict",
+    "run_model",
+    "train",
+]

@@ -1,0 +1,63 @@
+"""One sentence for a wrong argument: its name, its value, what is allowed."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+
+
+class InvalidArgumentError(ValueError):
+    """A wrong value given by the user; its message stands alone, without a traceback."""
+
+
+def is_traced(value: Any) -> bool:
+    """Inside `jax.jit` a value is not a number yet and cannot be checked."""
+    return isinstance(value, Tracer)
+
+
+def check_positive(name: str, value: Any) -> None:
+    if not is_traced(value) and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
+        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {value}.")
+
+
+def check_finite(name: str, value: Any) -> None:
+    if not is_traced(value) and not np.all(np.isfinite(value)):
+        raise InvalidArgumentError(f"`{name}` must be finite, got {value}.")
+
+
+def check_at_least(name: str, value: float, minimum: float) -> None:
+    if not (np.isfinite(value) and value >= minimum):
+        raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
+
+
+def check_integer(name: str, value: Any, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise InvalidArgumentError(f"`{name}` must be a whole number of at least {minimum}, got {value!r}.")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    choices = list(choices)
+    if value not in choices:
+        raise InvalidArgumentError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
+
+
+def check_quantiles(lower: float, upper: float) -> None:
+    if not 0 <= lower < upper <= 1:
+        raise InvalidArgumentError(
+            f"`lower_quantile` and `upper_quantile` must satisfy 0 <= lower < upper <= 1, got {lower} and {upper}."
+        )
+
+
+def check_features(name: str, x: Any, n_inputs: int | None = None) -> None:
+    """A table of finite numbers, rows by columns."""
+    if x.ndim != 2 or min(x.shape) == 0:
+        raise InvalidArgumentError(
+            f"`{name}` must be a table with at least one row and one column, got shape {x.shape}."
+        )
+    if n_inputs is not None and x.shape[1] != n_inputs:
+        raise InvalidArgumentError(f"`{name}` must have {n_inputs} columns, got {x.shape[1]}.")
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        i, j = bad[0]
+        raise InvalidArgumentError(f"`{name}` must be finite, got {x[i, j]} in row {i}, column {j}; {len(bad)} in all.")

@@ -1,0 +1,100 @@
+"""A scan whose length is data: the cost follows the layers in use, not the layers in store."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int, PyTree
+
+Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
+
+
+def row(stack: PyTree, i: Int[Array, ""]) -> PyTree:
+    """Row i of every array in a pytree of stacks."""
+    return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, i, keepdims=False), stack)
+
+
+def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
+    """The stacks with row i replaced."""
+    return jax.tree.map(lambda a, v: lax.dynamic_update_index_in_dim(a, v, i, 0), stack, value)
+
+
+def _empty_stack(n_rows: int, rows: PyTree) -> PyTree:
+    return jax.tree.map(lambda a: jnp.zeros((n_rows, *a.shape), a.dtype), rows)
+
+
+def _n_rows(stack: PyTree) -> int:
+    return jax.tree.leaves(stack)[0].shape[0]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def bounded_scan(
+    body: Body,
+    fixed: PyTree,
+    params: PyTree,
+    carry: PyTree,
+    xs: PyTree,
+    length: Int[Array, ""],
+) -> tuple[PyTree, PyTree]:
+    """`jax.lax.scan` over the first `length` rows of `xs`; the later rows of the result are zero.
+
+    `body(i, fixed, params, carry, x) -> (carry, y)` must be a pure function: what it needs comes through `fixed` (never
+    differentiated: random keys, targets) and `params`. `length` is traced, so one compiled program serves every length
+    up to the number of rows. The reverse pass reads back what the forward pass computed; it recomputes nothing. Under
+    `jax.vmap` with an unbatched `length` the loop stays one loop.
+    """
+    _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))
+
+    def step(i: Any, state: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        carry, ys = state
+        carry, y = body(i, fixed, params, carry, row(xs, i))
+        return carry, put_row(ys, y, i)
+
+    return lax.fori_loop(0, length, step, (carry, _empty_stack(_n_rows(xs), y)))
+
+
+def _forward(
+    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
+) -> tuple[PyTree, PyTree]:
+    pullback_def = None
+
+    def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:
+        nonlocal pullback_def
+        (carry, y), pullback = jax.vjp(partial(body, i, fixed), params, carry, row(xs, i))
+        saved, pullback_def = jax.tree.flatten(pullback)
+        return carry, y, saved
+
+    _, y, saved = jax.eval_shape(visit, carry, jnp.array(0))
+
+    def step(i: Any, state: PyTree) -> PyTree:
+        carry, ys, stack = state
+        carry, y, saved = visit(carry, i)
+        return carry, put_row(ys, y, i), put_row(stack, saved, i)
+
+    n_rows = _n_rows(xs)
+    start = (carry, _empty_stack(n_rows, y), _empty_stack(n_rows, saved))
+    carry, ys, stack = lax.fori_loop(0, length, step, start)
+    pullbacks = jax.tree.unflatten(pullback_def, stack)
+    return (carry, ys), (pullbacks, params, xs, length)
+
+
+def _reverse(body: Body, residuals: PyTree, cotangents: tuple[PyTree, PyTree]) -> tuple[PyTree, ...]:
+    del body
+    pullbacks, params, xs, length = residuals
+    d_carry, d_ys = cotangents
+    d_params, d_xs = jax.tree.map(jnp.zeros_like, (params, xs))
+
+    def step(k: Any, state: PyTree) -> PyTree:
+        d_params, d_carry, d_xs = state
+        i = length - 1 - k
+        more, d_carry, d_x = row(pullbacks, i)((d_carry, row(d_ys, i)))
+        return jax.tree.map(jnp.add, d_params, more), d_carry, put_row(d_xs, d_x, i)
+
+    d_params, d_carry, d_xs = lax.fori_loop(0, length, step, (d_params, d_carry, d_xs))
+    return None, d_params, d_carry, d_xs, None
+
+
+bounded_scan.defvjp(_forward, _reverse)

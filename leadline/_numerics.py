@@ -1,0 +1,67 @@
+"""Numbers that ordinary formulas would lose: small differences, far tails, positive parameters."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def softplus_inverse(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The x with softplus(x) = y, for y > 0."""
+    return y + jnp.log(-jnp.expm1(-y))
+
+
+@jax.custom_jvp
+def log_sub_exp(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """log(exp(a) - exp(b)) for a > b; -inf, with gradient zero, for a <= b."""
+    some = a > b
+    gap = jnp.where(some, a, 1.0) - jnp.where(some, b, 0.0)
+    log_share = jnp.where(gap < jnp.log(2.0), jnp.log(-jnp.expm1(-gap)), jnp.log1p(-jnp.exp(-gap)))
+    return jnp.where(some, a + log_share, -jnp.inf)
+
+
+@log_sub_exp.defjvp
+def _log_sub_exp_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (a, b), (da, db) = primals, tangents
+    value = log_sub_exp(a, b)
+    some = a > b
+    safe = jnp.where(some, value, 0.0)
+    by_a = jnp.where(some, jnp.exp(jnp.where(some, a, 0.0) - safe), 0.0)
+    by_b = jnp.where(some, jnp.exp(jnp.where(some, b, 0.0) - safe), 0.0)
+    return value, by_a * da - by_b * db
+
+
+@jax.custom_jvp
+def log_ndtr(z: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Log of the standard normal CDF Phi, to the precision of the floats in the lower tail, of 1 in the upper."""
+    return _log_ndtr(z)[0]
+
+
+@log_ndtr.defjvp
+def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    value, slope = _log_ndtr(primals[0])
+    return value, slope * tangents[0]
+
+
+def _log_ndtr(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """ln Phi(z) and its derivative phi(z) / Phi(z).
+
+    `jax.scipy.special.log_ndtr` loses this derivative far below zero, and takes longer to compile.
+    """
+    far = z < (-12 if z.dtype == jnp.float32 else -20)
+    z_far, z_near = jnp.where(far, z, -20.0), jnp.where(far, 0.0, z)
+    log_phi = -0.5 * jnp.square(z) - 0.5 * math.log(2 * math.pi)
+    # Phi(z) = phi(z) / -z * series, asymptotically
+    w = 1 / jnp.square(z_far)
+    series = 1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w * (1 - 9 * w))))
+    log_near = jnp.log(0.5 * jax.lax.erfc(-math.sqrt(0.5) * z_near))
+    value = jnp.where(far, log_phi - jnp.log(-z_far) + jnp.log(series), log_near)
+    slope = jnp.where(far, -z_far / series, jnp.exp(log_phi - log_near))
+    return value, slope
+
+
+def bucket(n_rows: int) -> int:
+    """`n_rows` rounded up to one of eight sizes per doubling: tables of similar size share a compiled program."""
+    step = max(1, 2 ** (n_rows.bit_length() - 4))
+    return -(-n_rows // step) * step

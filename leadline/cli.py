@@ -1,0 +1,97 @@
+"""The command line: arguments in, one call, text out."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadline._checks import InvalidArgumentError
+from leadline._version import __version__
+
+app = typer.Typer(
+    help="Bayesian neural networks that learn their own depth.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"leadline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _app(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def spiral(
+    omega: Annotated[float, typer.Option(help="Rotation speed of the spiral: 0 is easy, 30 is hard.")] = 10.0,
+    depth: Annotated[
+        str, typer.Option(help="Family of q(L): normal, poisson, categorical, or a fixed number of hidden layers.")
+    ] = "normal",
+    recipe: Annotated[
+        str, typer.Option(help="published (the code behind the paper's figures) or written.")
+    ] = "published",
+    epochs: Annotated[int, typer.Option(help="Passes over the 1024 training points.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Decides the data, the initial weights and the noise.")] = 1,
+    width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 32,
+    out: Annotated[Path | None, typer.Option(help="Where record.json and spiral.png go.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+) -> None:
+    """Train on the paper's spiral data and write a record and a picture.
+
+    Example: leadline spiral --omega 10 --epochs 5000 --out runs/ten
+    """
+    # Imported here so that --help does not wait for JAX.
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    from leadline.experiments.records import check_out, write_record
+    from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
+    from leadline.report.summary import summarise
+    from leadline.training.progress import ProgressLine
+
+    settings = SpiralSettings(omega, int(depth) if depth.lstrip("-").isdigit() else depth, recipe, epochs, seed, width)
+    settings.check()
+    out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}-seed{seed}"
+    check_out(out, force)
+
+    console = Console(stderr=True)
+    with nullcontext() if quiet else ProgressLine(epochs, console) as line:
+        run = run_spiral(settings, line)
+    with nullcontext() if quiet else console.status("drawing ..."):
+        draw(run, out / "spiral.png")
+    path = write_record(out, run.record)
+    if not quiet:
+        typer.echo(summarise(run.record))
+        typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
+    if run.record.get("interrupted"):
+        raise typer.Exit(130)
+
+
+def main() -> None:
+    """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
+    try:
+        app()
+    except InvalidArgumentError as error:
+        _fail(str(error), 2)
+    except OSError as error:
+        _fail(f"Cannot write {error.filename}: {error.strerror}.", 2)
+    except KeyboardInterrupt:
+        _fail("Interrupted before the first epoch was done; nothing was written.", 130)
+
+
+def _fail(message: str, status: int) -> None:
+    typer.echo(f"leadline: {message}", err=True)
+    sys.exit(status)

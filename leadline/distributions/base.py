@@ -1,0 +1,76 @@
+"""What every distribution over depth can do."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+N_DEPTHS = 1024
+"""Depths 0 .. 1023 are looked at unless told otherwise; no network here has a thousand layers."""
+
+
+class DepthDistribution(eqx.Module):
+    """A distribution over the number of hidden layers L = 0, 1, 2, ...
+
+    A family says one thing, `log_masses`; all else follows as exact sums over the depths. Its learnable parameters are
+    its floating-point array fields, unconstrained real numbers (use softplus for what must be positive). To add a
+    family, subclass this, define `log_masses`, and pass an instance wherever a depth distribution is taken.
+
+    The depths with mass must be neighbours (an interval), and `log_masses(n)` must be right whenever all mass lies
+    below n: training stores more layers before it ever looks at a q(L) that does not fit.
+    """
+
+    @abc.abstractmethod
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        """ln P(L) for L = 0 .. n_depths - 1; -inf outside the support, never NaN."""
+
+    def log_mass(self, depth: Int[Array, "*shape"], n_depths: int = N_DEPTHS) -> Float[Array, "*shape"]:
+        """ln P(L = depth); -inf outside the support, also for negative depths."""
+        depth = jnp.asarray(depth)
+        inside = (depth >= 0) & (depth < n_depths)
+        return jnp.where(inside, self.log_masses(n_depths)[jnp.where(inside, depth, 0)], -jnp.inf)
+
+    def pmf(self, n_depths: int = N_DEPTHS) -> Float[Array, " depths"]:
+        """P(L) for L = 0 .. n_depths - 1."""
+        return jnp.exp(self.log_masses(n_depths))
+
+    def support(self, n_depths: int = N_DEPTHS) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """The lowest and the highest depth with mass (n_depths - 1 if the mass never ends)."""
+        return interval(self.log_masses(n_depths) > -jnp.inf)
+
+    def mean(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        return self.pmf(n_depths) @ _depths(n_depths)
+
+    def variance(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        return self.pmf(n_depths) @ jnp.square(_depths(n_depths) - self.mean(n_depths))
+
+    def entropy(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        """-sum of P(L) ln P(L), in nats."""
+        log_masses = self.log_masses(n_depths)
+        return -expectation(log_masses, log_masses)
+
+    def kl(self, prior: "DepthDistribution", n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        """KL[self || prior] = sum of q(L) ln q(L) / p(L); +inf where the prior has no mass and q(L) has."""
+        log_q, log_p = self.log_masses(n_depths), prior.log_masses(n_depths)
+        return expectation(log_q, log_q - jnp.where(log_q > -jnp.inf, log_p, 0.0))
+
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = (), n_depths: int = N_DEPTHS) -> Int[Array, "..."]:
+        return jax.random.categorical(key, self.log_masses(n_depths), shape=shape)
+
+
+def _depths(n_depths: int) -> Float[Array, " depths"]:
+    return jnp.arange(n_depths, dtype=float)
+
+
+def interval(inside: Bool[Array, " depths"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """The first and the last true position."""
+    n = inside.shape[0]
+    return jnp.argmax(inside), n - 1 - jnp.argmax(inside[::-1])
+
+
+def expectation(log_masses: Float[Array, " depths"], values: Float[Array, " depths"]) -> Float[Array, ""]:
+    """E[values] under the masses; what has no mass does not count, whatever its value."""
+    inside = log_masses > -jnp.inf
+    return jnp.sum(jnp.where(inside, jnp.exp(log_masses), 0.0) * jnp.where(inside, values, 0.0))

@@ -1,0 +1,22 @@
+"""A free mass for every depth up to a bound, as in Antoran et al. (2020)."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from leadline._checks import check_integer
+from leadline.distributions.base import DepthDistribution
+
+
+class CategoricalDepth(DepthDistribution):
+    """P(L) = softmax(logits) on 0 .. max_depth, uniform at first."""
+
+    logits: Float[Array, " options"]
+
+    def __init__(self, max_depth: int = 10):
+        check_integer("max_depth", max_depth, 0)
+        self.logits = jnp.zeros(max_depth + 1)
+
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        log_masses = jax.nn.log_softmax(self.logits)[:n_depths]
+        return jnp.pad(log_masses, (0, n_depths - log_masses.shape[0]), constant_values=-jnp.inf)

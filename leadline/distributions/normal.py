@@ -1,0 +1,87 @@
+"""The discrete truncated normal distribution of the paper (eq. 3, 6, 7)."""
+
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from leadline._checks import check_choice, check_finite, check_positive, check_quantiles
+from leadline._numerics import log_ndtr, log_sub_exp, softplus_inverse
+from leadline.distributions.base import DepthDistribution
+
+Bounds = Literal["real", "integer"]
+
+
+class NormalDepth(DepthDistribution):
+    """P(L) = mass of [L, L + 1] under N(loc, scale^2) cut to x >= 0 (eq. 3), optionally cut to a quantile window.
+
+    With the default quantiles 0 and 1 nothing more is cut. Otherwise the window [a, b] reaches from the
+    `lower_quantile` to the `upper_quantile` of the normal on x >= 0, and `bounds` says how it meets the bins:
+
+    - `real` (eq. 6, 7): a and b are real numbers that move with loc and scale. The bins at the edges are cut, so a new
+      depth enters with mass 0, and all masses are continuous in loc and scale.
+    - `integer` (the code behind the published figures): the window is widened to whole bins, floor(a) to ceil(b), and
+      the masses are divided by their sum. The window's edges carry no gradient.
+    """
+
+    loc: Float[Array, ""]
+    raw_scale: Float[Array, ""]
+    lower_quantile: float = eqx.field(static=True)
+    upper_quantile: float = eqx.field(static=True)
+    bounds: Bounds = eqx.field(static=True)
+
+    def __init__(
+        self,
+        loc: float | Float[Array, ""] = 0.0,
+        scale: float | Float[Array, ""] = 1.0,
+        lower_quantile: float = 0.0,
+        upper_quantile: float = 1.0,
+        bounds: Bounds = "real",
+    ):
+        check_finite("loc", loc)
+        check_positive("scale", scale)
+        check_quantiles(lower_quantile, upper_quantile)
+        check_choice("bounds", bounds, get_args(Bounds))
+        self.loc = jnp.asarray(loc, float)
+        self.raw_scale = softplus_inverse(jnp.asarray(scale, float))
+        self.lower_quantile = lower_quantile
+        self.upper_quantile = upper_quantile
+        self.bounds = bounds
+
+    @property
+    def scale(self) -> Float[Array, ""]:
+        return jax.nn.softplus(self.raw_scale)
+
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        z = (jnp.arange(n_depths + 1) - self.loc) / self.scale
+        # F and 1 - F of the normal on x >= 0 at the bins' edges: differences keep their digits in the smaller tail.
+        log_below, log_above = log_ndtr(jnp.stack([z, -z]))
+        log_survival = log_above - log_above[0]
+        log_cdf = log_sub_exp(log_below, jnp.broadcast_to(log_below[0], z.shape)) - log_above[0]
+        upper_tail = z[:-1] + z[1:] > 0
+
+        with np.errstate(divide="ignore"):  # ln 0 = -inf is meant: no cut
+            log_lower, log_upper = np.log(self.lower_quantile), np.log(self.upper_quantile)
+            log_above_lower, log_above_upper = np.log1p(-self.lower_quantile), np.log1p(-self.upper_quantile)
+
+        if self.bounds == "integer":
+            log_masses = _bin_masses(log_cdf, log_survival, upper_tail)
+            inside = (log_survival[:-1] > log_above_upper) & (log_survival[1:] < log_above_lower)
+            log_masses = jnp.where(inside, log_masses, -jnp.inf)
+            return log_masses - jax.nn.logsumexp(log_masses)
+
+        # F(a) and F(b) are the quantiles themselves, so to cut the bins at a and b is to clip F at their edges.
+        log_cdf = jnp.clip(log_cdf, log_lower, log_upper)
+        log_survival = jnp.clip(log_survival, log_above_upper, log_above_lower)
+        return _bin_masses(log_cdf, log_survival, upper_tail) - np.log(self.upper_quantile - self.lower_quantile)
+
+
+def _bin_masses(
+    log_cdf: Float[Array, " edges"], log_survival: Float[Array, " edges"], upper_tail: Array
+) -> Float[Array, " depths"]:
+    from_below = log_sub_exp(log_cdf[1:], log_cdf[:-1])
+    from_above = log_sub_exp(log_survival[:-1], log_survival[1:])
+    return jnp.where(upper_tail, from_above, from_below)

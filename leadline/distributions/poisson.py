@@ -1,0 +1,42 @@
+"""The Poisson distribution of Nazaret & Blei (2022), truncated at an upper quantile."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import gammaln
+
+from leadline._checks import check_positive, check_quantiles
+from leadline._numerics import softplus_inverse
+from leadline.distributions.base import DepthDistribution
+
+
+class PoissonDepth(DepthDistribution):
+    """Poisson(rate) on 0 .. u, renormalised.
+
+    u is the smallest depth with CDF >= `upper_quantile`; it carries no gradient.
+    """
+
+    raw_rate: Float[Array, ""]
+    upper_quantile: float = eqx.field(static=True)
+
+    def __init__(self, rate: float | Float[Array, ""] = 1.0, upper_quantile: float = 1.0):
+        check_positive("rate", rate)
+        check_quantiles(0.0, upper_quantile)
+        self.raw_rate = softplus_inverse(jnp.asarray(rate, float))
+        self.upper_quantile = upper_quantile
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        return jax.nn.softplus(self.raw_rate)
+
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        log_factorial = jnp.asarray(gammaln(np.arange(1, n_depths + 1)), self.raw_rate.dtype)
+        log_masses = jnp.arange(n_depths) * jnp.log(self.rate) - self.rate - log_factorial
+        if self.upper_quantile == 1.0:
+            return log_masses
+        cdf = jnp.cumsum(jnp.exp(jax.lax.stop_gradient(log_masses)))
+        below = jnp.concatenate([jnp.array([True]), cdf[:-1] < self.upper_quantile])
+        log_masses = jnp.where(below, log_masses, -jnp.inf)
+        return log_masses - jax.nn.logsumexp(log_masses)

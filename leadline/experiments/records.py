@@ -1,0 +1,43 @@
+"""A run becomes a record on disk."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from leadline._checks import InvalidArgumentError
+
+RECORD = "record.json"
+
+
+def check_out(out: Path, force: bool) -> None:
+    """Refuse a directory that holds a finished record, or that cannot be one, before any work is done."""
+    if out.exists() and not out.is_dir():
+        raise InvalidArgumentError(f"`out` must be a directory, got the file {out}.")
+    if not force and (out / RECORD).exists() and not _interrupted(out / RECORD):
+        raise InvalidArgumentError(f"`out` {out} holds a finished record already; choose another or use --force.")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def write_record(out: Path, record: dict[str, Any]) -> Path:
+    """Write the record whole or not at all."""
+    path = out / RECORD
+    part = path.with_suffix(".part")
+    with part.open("w") as file:
+        json.dump(record, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    return path
+
+
+def read_record(out: Path) -> dict[str, Any]:
+    return json.loads((out / RECORD).read_text())
+
+
+def _interrupted(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text()).get("interrupted"))
+    except (json.JSONDecodeError, AttributeError):
+        return False

@@ -1,0 +1,83 @@
+"""The objective: the variational free energy (eq. 8, 9)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+
+from leadline.distributions.base import expectation
+from leadline.layers import Noise
+from leadline.model import Model
+
+
+class FreeEnergy(eqx.Module):
+    """F[p, q] by its terms, in nats, for the whole data set."""
+
+    expected_nll: Float[Array, ""]
+    depth_kl: Float[Array, ""]
+    weight_kl: Float[Array, ""]
+
+    @property
+    def total(self) -> Float[Array, ""]:
+        return self.tempered(1.0)
+
+    def tempered(self, temperature: float | Float[Array, ""]) -> Float[Array, ""]:
+        """The free energy with the weight KL multiplied by `temperature`."""
+        return self.expected_nll + self.depth_kl + temperature * self.weight_kl
+
+
+def free_energy(
+    model: Model,
+    x: Float[Array, "batch in"],
+    y: Shaped[Array, "batch ..."],
+    *,
+    key: Key[Array, ""],
+    noise: Noise = "local",
+    n_data: int | Int[Array, ""] | None = None,
+    row_weight: Float[Array, " batch"] | None = None,
+    walk: tuple[Int[Array, ""], Int[Array, ""]] | None = None,
+) -> FreeEnergy:
+    """An unbiased estimate of the free energy from a batch and one draw of the noise.
+
+        F = E_q(L)[ ln q(L)/p(L) + KL[q(theta|L) || p(theta|L)] - E_q(theta|L) sum_n ln p(y_n | x_n, theta, L) ]
+
+    which is eq. 8 and 9. The log-likelihood enters with a minus: F = E_q[ln q(theta, L) / p(y, theta, L | x)];
+    in print, eq. 8 has lost two signs. The expectation over L is an exact sum over the support.
+
+    `n_data` is the size of the data set that the batch stands for (by default the batch itself), `row_weight` the
+    weight of each row (0 for padding), and `walk` the depths (lowest, highest) to evaluate, which must cover the
+    support of q(L).
+    """
+    lowest, highest = model.support() if walk is None else walk
+    weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
+    n_batch = weight.sum()
+    scale = 1.0 if n_data is None else n_data / n_batch
+
+    batch_nll, weight_kl = model.network.depths(
+        x, _batch_nll, (y, weight), model.likelihood, lowest=lowest, highest=highest, key=key, noise=noise
+    )
+    log_q = model.depth_posterior.log_masses(model.capacity + 1)
+    log_p = jax.lax.stop_gradient(model.depth_prior.log_masses(model.capacity + 1))
+    return FreeEnergy(
+        expected_nll=scale * expectation(log_q, batch_nll),
+        depth_kl=expectation(log_q, log_q - log_p),
+        weight_kl=expectation(log_q, weight_kl),
+    )
+
+
+def _batch_nll(fixed: PyTree, likelihood: PyTree, output: Float[Array, "batch out"]) -> Float[Array, ""]:
+    y, weight = fixed
+    return -jnp.sum(weight * likelihood.log_prob(output, y))
+
+
+def weight_kl_by_layer(model: Model) -> dict[str, Float[Array, " layers"]]:
+    """Each layer's share of the weight KL: its KL times the probability that it is used. The shares sum to the term.
+
+    Layer l is used at every depth L >= l, head L at depth L alone.
+    """
+    q = model.depth_posterior.pmf(model.capacity + 1)
+    used = jnp.cumsum(q[::-1])[::-1]
+    first, deeper = model.network.first, model.network.deeper
+    layer_kl = jnp.append(first.layer.kl(), jax.vmap(lambda block: block.layer.kl())(deeper))
+    head_kl = jnp.append(first.head.kl(), jax.vmap(lambda block: block.head.kl())(deeper))
+    return {"layers": used * layer_kl, "heads": q * head_kl}

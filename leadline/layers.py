@@ -1,0 +1,114 @@
+"""The mean-field Gaussian linear layer."""
+
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from leadline._numerics import softplus_inverse
+
+Noise = Literal["local", "weights"]
+"""How a layer draws: `local` noise on the pre-activations, one draw per data point (local reparameterisation), or one
+sample of the `weights` shared by the whole batch (Bayes by backprop). Their means and variances per point are equal."""
+
+NOISES = get_args(Noise)
+
+
+class GaussianLinear(eqx.Module):
+    """y = W x + b with independent Gaussian weights: q(w) = N(mean, scale^2), p(w) = N(0, prior_scale^2).
+
+    The scales are kept as `raw` values: scale = softplus(raw).
+    """
+
+    weight_mean: Float[Array, "out in"]
+    weight_raw: Float[Array, "out in"]
+    bias_mean: Float[Array, " out"]
+    bias_raw: Float[Array, " out"]
+    prior_scale: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        key: Key[Array, ""],
+        initial_scale: float = 1.0,
+        prior_scale: float = 1.0,
+    ):
+        """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + e N(0, 1), e = sqrt(2 / (in + out))."""
+        spread = (2 / (n_in + n_out)) ** 0.5
+        centre = softplus_inverse(jnp.asarray(initial_scale, float))
+        mean, shift = spread * jax.random.normal(key, (2, n_out, n_in + 1))
+        self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
+        self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
+        self.prior_scale = prior_scale
+
+    def __call__(
+        self, x: Float[Array, "*batch in"], *, key: Key[Array, ""], noise: Noise
+    ) -> Float[Array, "*batch out"]:
+        if noise == "local":
+            return self._local(x, key)
+        return self._sampled(x, key)
+
+    def _local(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
+        weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
+        bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
+        draw = jax.random.normal(key, (*x.shape[:-1], *self.bias_mean.shape), x.dtype)
+        return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
+
+    def _sampled(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
+        n_out, n_in = self.weight_mean.shape
+        draw = jax.random.normal(key, (n_out, n_in + 1), x.dtype)
+        weight = self.weight_mean + jax.nn.softplus(self.weight_raw) * draw[:, :-1]
+        bias = self.bias_mean + jax.nn.softplus(self.bias_raw) * draw[:, -1]
+        return x @ weight.T + bias
+
+    def kl(self) -> Float[Array, ""]:
+        """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
+        return _kl(self.weight_mean, self.weight_raw, self.prior_scale) + _kl(
+            self.bias_mean, self.bias_raw, self.prior_scale
+        )
+
+
+def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: float) -> Float[Array, ""]:
+    """Sum of ln(s_p / s) + (s^2 + m^2) / (2 s_p^2) - 1/2."""
+    ratio = jax.nn.softplus(raw) / prior_scale
+    return jnp.sum(0.5 * (jnp.square(ratio) + jnp.square(mean / prior_scale) - 1) - jnp.log(ratio))
+
+
+@jax.custom_vjp
+def _local_linear(
+    x: Float[Array, "*batch in"],
+    weight_mean: Float[Array, "out in"],
+    weight_variance: Float[Array, "out in"],
+    bias_mean: Float[Array, " out"],
+    bias_variance: Float[Array, " out"],
+    draw: Float[Array, "*batch out"],
+) -> Float[Array, "*batch out"]:
+    """Wx + b + sqrt(V x^2 + v) draw: a sample of the pre-activation under independent Gaussian weights.
+
+    Its reverse pass is written out so that it keeps two arrays of the batch's size, x and draw / (2 sqrt(...)), where
+    automatic differentiation keeps five.
+    """
+    return _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw)[0]
+
+
+def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
+    mean = x @ weight_mean.T + bias_mean
+    scale = jnp.sqrt(jnp.square(x) @ weight_variance.T + bias_variance)
+    return mean + scale * draw, (x, weight_mean, weight_variance, 0.5 * draw / scale)
+
+
+def _local_reverse(residuals, d_mean):
+    x, weight_mean, weight_variance, d_variance_per_mean = residuals
+    d_variance = d_mean * d_variance_per_mean
+    d_x = d_mean @ weight_mean + 2 * x * (d_variance @ weight_variance)
+    batch = tuple(range(x.ndim - 1))
+    d_weight_mean = jnp.tensordot(d_mean, x, axes=(batch, batch))
+    d_weight_variance = jnp.tensordot(d_variance, jnp.square(x), axes=(batch, batch))
+    return d_x, d_weight_mean, d_weight_variance, d_mean.sum(batch), d_variance.sum(batch), None
+
+
+_local_linear.defvjp(_local_forward, _local_reverse)

@@ -1,0 +1,106 @@
+"""How an output of the network becomes a probability of the target (eq. 1)."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped
+
+from leadline._checks import InvalidArgumentError, check_integer, check_positive
+from leadline._numerics import softplus_inverse
+
+
+class Likelihood(eqx.Module):
+    """p(y | output); learnable parameters are floating-point array fields."""
+
+    @property
+    @abc.abstractmethod
+    def n_outputs(self) -> int:
+        """How many numbers the network puts out for a row."""
+
+    @abc.abstractmethod
+    def log_prob(self, output: Float[Array, "*batch out"], y: Shaped[Array, "..."]) -> Float[Array, "*batch"]:
+        """ln p(y | output), a number per data point."""
+
+    @abc.abstractmethod
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
+        """What is averaged over weights and depths to predict (eq. 10)."""
+
+    @abc.abstractmethod
+    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
+        """The targets as training takes them, or one sentence about what is wrong with them."""
+
+
+class CategoricalLikelihood(Likelihood):
+    """Cat(y | softmax(output)) (eq. 1b); y is a class 0 .. n_classes - 1."""
+
+    n_classes: int = eqx.field(static=True)
+
+    def __init__(self, n_classes: int):
+        check_integer("n_classes", n_classes, 2)
+        self.n_classes = n_classes
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes
+
+    def log_prob(self, output: Float[Array, "*batch out"], y: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+        chosen = y[..., None] == jnp.arange(self.n_classes)
+        return jnp.sum(jnp.where(chosen, output, 0.0), axis=-1) - jax.nn.logsumexp(output, axis=-1)
+
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
+        """The class probabilities."""
+        return jax.nn.softmax(output, axis=-1)
+
+    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
+        y = np.asarray(y)
+        if y.shape != (n_rows,):
+            raise InvalidArgumentError(f"`{name}` must hold one label for each of {n_rows} rows, got shape {y.shape}.")
+        if y.dtype.kind not in "iub" and not (y.dtype.kind == "f" and np.all(y == np.round(y))):
+            raise InvalidArgumentError(
+                f"`{name}` must hold whole numbers 0 to {self.n_classes - 1}, got {y.dtype} values."
+            )
+        outside = y[(y < 0) | (y >= self.n_classes)]
+        if len(outside):
+            raise InvalidArgumentError(f"`{name}` must hold labels 0 to {self.n_classes - 1}, got {outside[0]}.")
+        return y.astype(np.int32)
+
+
+class GaussianLikelihood(Likelihood):
+    """N(y | output, diag(scale^2)) (eq. 1a), one learned noise scale per output."""
+
+    raw_scale: Float[Array, " out"]
+
+    def __init__(self, n_outputs: int = 1, scale: float = 1.0):
+        check_integer("n_outputs", n_outputs, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_outputs, softplus_inverse(jnp.asarray(scale, float)))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.raw_scale.shape[-1]
+
+    @property
+    def scale(self) -> Float[Array, " out"]:
+        return jax.nn.softplus(self.raw_scale)
+
+    def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch out"]) -> Float[Array, "*batch"]:
+        return jnp.sum(jax.scipy.stats.norm.logpdf(y, output, self.scale), axis=-1)
+
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 out"]:
+        """E[y] and E[y^2]; averaged, they give the predictive mean and variance."""
+        return jnp.stack([output, jnp.square(output) + jnp.square(self.scale)], axis=-2)
+
+    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
+        y = np.asarray(y, float)
+        y = y[:, None] if y.ndim == 1 else y
+        if y.shape != (n_rows, self.n_outputs):
+            raise InvalidArgumentError(
+                f"`{name}` must hold {self.n_outputs} numbers for each of {n_rows} rows, got shape {y.shape}."
+            )
+        if not np.all(np.isfinite(y)):
+            raise InvalidArgumentError(f"`{name}` must be finite, got {y[~np.isfinite(y)][0]}.")
+        return y

@@ -1,0 +1,25 @@
+"""The generative model and its posterior, in one place: network, likelihood, p(L), q(L)."""
+
+import equinox as eqx
+from jaxtyping import Array, Int
+
+from leadline.distributions import DepthDistribution
+from leadline.likelihoods import Likelihood
+from leadline.network import UnboundedNetwork
+
+
+class Model(eqx.Module):
+    """All that is learned (network, likelihood, depth_posterior), and the depth prior, which is not."""
+
+    network: UnboundedNetwork
+    likelihood: Likelihood
+    depth_posterior: DepthDistribution
+    depth_prior: DepthDistribution
+
+    @property
+    def capacity(self) -> int:
+        return self.network.capacity
+
+    def support(self) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """The lowest and the highest depth with mass under q(L)."""
+        return self.depth_posterior.support(self.capacity + 1)

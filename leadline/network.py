@@ -1,0 +1,125 @@
+"""The unbounded network of eq. 2 and Figure 1: shared layers, and a head at every depth."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from leadline._checks import check_integer, check_positive
+from leadline._loops import bounded_scan
+from leadline.layers import GaussianLinear, Noise
+
+Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
+
+
+class Block(eqx.Module):
+    """f_l and g_l: one more layer, and the head that reads the network off at its depth."""
+
+    layer: GaussianLinear
+    head: GaussianLinear
+
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **scales: float):
+        layer_key, head_key = jax.random.split(key)
+        self.layer = GaussianLinear(n_in, width, key=layer_key, **scales)
+        self.head = GaussianLinear(width, n_outputs, key=head_key, **scales)
+
+
+class UnboundedNetwork(eqx.Module):
+    """Omega_L = g_L o f_L o ... o f_0 for every L up to the capacity; each f_l is affine, then LeakyReLU(0.1).
+
+    `deeper` holds the blocks 1 .. capacity, stacked. The capacity is only how much is stored at the moment: `grow` adds
+    layers and changes nothing else, and the cost of `depths` follows the deepest layer asked for.
+    """
+
+    first: Block
+    deeper: Block
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        *,
+        width: int = 32,
+        capacity: int = 8,
+        initial_scale: float = 1.0,
+        prior_scale: float = 1.0,
+        key: Key[Array, ""],
+    ):
+        check_integer("n_inputs", n_inputs, 1)
+        check_integer("width", width, 1)
+        check_integer("capacity", capacity, 1)
+        check_positive("initial_scale", initial_scale)
+        check_positive("prior_scale", prior_scale)
+        scales = {"initial_scale": initial_scale, "prior_scale": prior_scale}
+        # Block l is drawn from the key folded with l: the same weights whenever it is added.
+        self.first = Block(n_inputs, width, n_outputs, key=jax.random.fold_in(key, 0), **scales)
+        draw = eqx.filter_vmap(lambda key: Block(width, width, n_outputs, key=key, **scales))
+        self.deeper = draw(jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(1, capacity + 1)))
+
+    @property
+    def capacity(self) -> int:
+        return self.deeper.layer.bias_mean.shape[-2]
+
+    @property
+    def width(self) -> int:
+        return self.deeper.layer.bias_mean.shape[-1]
+
+    @property
+    def n_inputs(self) -> int:
+        return self.first.layer.weight_mean.shape[-1]
+
+    def depths(
+        self,
+        x: Float[Array, "batch in"],
+        readout: Readout = lambda fixed, params, output: output,
+        fixed: PyTree = None,
+        params: PyTree = None,
+        *,
+        lowest: int | Int[Array, ""] = 0,
+        highest: int | Int[Array, ""],
+        key: Key[Array, ""],
+        noise: Noise,
+    ) -> tuple[PyTree, Float[Array, " depths"]]:
+        """One pass: `readout(fixed, params, Omega_L(x))` and KL[q(theta | L) || p(theta | L)] for L = 0 .. capacity.
+
+        Only the layers up to `highest` and the heads from `lowest` to `highest` are evaluated; the other rows are zero.
+        `readout` runs inside the loop over depths and must take what it needs as `fixed` (not differentiated) or
+        `params`. Every layer draws its noise from `key` folded with its depth, so a larger capacity changes no draw.
+        """
+        body = partial(_visit, readout, noise)
+        shared = (fixed, key, jnp.asarray(lowest))
+        carry, first = body(jnp.array(-1), shared, params, (x, jnp.zeros((), x.dtype)), self.first)
+        _, deeper = bounded_scan(body, shared, params, carry, self.deeper, jnp.asarray(highest))
+        return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, deeper)
+
+
+def _visit(
+    readout: Readout, noise: Noise, i: Any, shared: PyTree, params: PyTree, carry: PyTree, block: Block
+) -> tuple[PyTree, PyTree]:
+    """Block i + 1: one layer further, and, inside the support, what its head says."""
+    fixed, key, lowest = shared
+    hidden, path_kl = carry
+    depth = i + 1
+    layer_key, head_key = jax.random.split(jax.random.fold_in(key, depth))
+    hidden = leaky_relu(block.layer(hidden, key=layer_key, noise=noise))
+    path_kl = path_kl + block.layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
+
+    def read() -> PyTree:
+        output = block.head(hidden, key=head_key, noise=noise)
+        return readout(fixed, params, output), path_kl + block.head.kl()
+
+    skipped = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(read))
+    return (hidden, path_kl), jax.lax.cond(depth >= lowest, read, lambda: skipped)
+
+
+@jax.custom_vjp
+def leaky_relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """max(0.1 x, x). Its reverse pass needs the sign alone, which the output has too: nothing more is kept."""
+    return jnp.maximum(0.1 * x, x)
+
+
+leaky_relu.defvjp(lambda x: (leaky_relu(x),) * 2, lambda y, d: (jnp.where(y > 0, d, 0.1 * d),))

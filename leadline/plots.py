@@ -1,0 +1,56 @@
+"""Pictures, each one a matplotlib axes that the caller can go on drawing in."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # matplotlib takes longer to import than the rest together, and few calls draw
+    from matplotlib.axes import Axes
+
+CLASS_COLOURS = ("#2166ac", "#b2182b")
+PRIOR_COLOUR, POSTERIOR_COLOUR = "#bdbdbd", "#d95f02"
+
+
+def plot_depth(ax: "Axes", pmf: np.ndarray, prior: np.ndarray) -> "Axes":
+    """q(L) as bars before the prior p(L), over the depths that either gives more than one percent."""
+    n = int(np.flatnonzero((pmf > 0.01) | (prior[: len(pmf)] > 0.01)).max()) + 1
+    depth = np.arange(n)
+    ax.bar(depth, prior[:n], width=0.9, color=PRIOR_COLOUR, label="prior p(L)")
+    ax.bar(depth, pmf[:n], width=0.5, color=POSTERIOR_COLOUR, label="posterior q(L)")
+    for k in depth[pmf[:n] >= 0.005]:
+        ax.annotate(f"{pmf[k]:.2f}", (k, pmf[k]), ha="center", va="bottom", fontsize=8)
+    ax.set(xlabel="hidden layers L", ylabel="probability", xticks=depth, ylim=(0, 1.08), xlim=(-0.6, n - 0.4))
+    ax.legend(frameon=False, loc="upper right")
+    return ax
+
+
+def decision_grid(x: np.ndarray, n: int = 150, margin: float = 0.1) -> tuple[np.ndarray, tuple[float, ...]]:
+    """An n x n grid of points over the plane that x covers, row by row, and its (left, right, bottom, top)."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    pad = margin * (high - low)
+    (left, bottom), (right, top) = low - pad, high + pad
+    across, up = np.meshgrid(np.linspace(left, right, n), np.linspace(bottom, top, n))
+    return np.stack([across.ravel(), up.ravel()], axis=1), (left, right, bottom, top)
+
+
+def plot_decision(
+    ax: "Axes", probability: np.ndarray, extent: tuple[float, ...], x: np.ndarray, y: np.ndarray
+) -> "Axes":
+    """Points of two classes over the probability of class 1 on a `decision_grid`; white is undecided."""
+    n = int(np.sqrt(len(probability)))
+    image = ax.imshow(
+        probability.reshape(n, n),
+        origin="lower",
+        extent=(extent[0], extent[1], extent[2], extent[3]),
+        cmap="RdBu_r",
+        vmin=0,
+        vmax=1,
+        alpha=0.55,
+        interpolation="bilinear",
+    )
+    ax.figure.colorbar(image, ax=ax, label="P(class 1)", fraction=0.046, pad=0.03)
+    for label, colour in enumerate(CLASS_COLOURS):
+        ax.scatter(*x[y == label].T, s=5, color=colour, linewidths=0, label=f"class {label}")
+    ax.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
+    ax.legend(frameon=True, fontsize=8, loc="upper right", markerscale=2)
+    return ax

@@ -1,0 +1,122 @@
+"""Prediction (eq. 10): the average over weights and depths."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from leadline._checks import check_features, check_integer
+from leadline._numerics import bucket
+from leadline.free_energy import FreeEnergy, free_energy
+from leadline.model import Model
+
+ROWS_AT_ONCE = 1024
+"""Rows are predicted in pieces of this size: memory does not grow with their number."""
+
+
+def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
+    """p(y | x) = E_q(theta, L) p(y | x, theta, L) (eq. 10), from `n_samples` draws of the weights and all depths.
+
+    Returns the likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and
+    the mean square of the targets [runs, rows, 2, outputs]. All rows see the same draws. `models` and `key` have a
+    leading axis of runs; only the heads in the support of q(L) are evaluated.
+    """
+    check_integer("n_samples", n_samples, 1)
+    check_features("x", x, models.network.n_inputs)
+    walk = _walk(models)
+    pieces = []
+    for start in range(0, len(x), ROWS_AT_ONCE):
+        piece = _padded(x[start : start + ROWS_AT_ONCE])
+        moments = _predict_piece(models, piece, key, jnp.array(n_samples), walk)
+        pieces.append(np.asarray(moments)[:, : len(x) - start])
+    return np.concatenate(pieces, axis=1)
+
+
+@eqx.filter_jit
+def _predict_piece(
+    models: Model,
+    x: Float[Array, "rows in"],
+    key: Key[Array, " runs"],
+    n_samples: Int[Array, ""],
+    walk: tuple[Int[Array, ""], Int[Array, ""]],
+) -> Float[Array, "runs rows ..."]:
+    return jax.vmap(partial(_predict_run, x=x, n_samples=n_samples, walk=walk))(models, key)
+
+
+def _predict_run(
+    model: Model, key: Key[Array, ""], *, x: Array, n_samples: Int[Array, ""], walk: tuple[Array, Array]
+) -> Float[Array, "rows ..."]:
+    lowest, highest = walk
+    q = model.depth_posterior.pmf(model.capacity + 1)
+
+    def one_sample(i: Array, total: Array) -> Array:
+        moments, _ = model.network.depths(
+            x,
+            _moments,
+            None,
+            model.likelihood,
+            lowest=lowest,
+            highest=highest,
+            key=jax.random.fold_in(key, i),
+            noise="weights",
+        )
+        return total + jnp.tensordot(q, moments, axes=1)
+
+    start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
+    return jax.lax.fori_loop(0, n_samples, one_sample, start) / n_samples
+
+
+def _moments(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    return likelihood.moments(output)
+
+
+def evaluate_free_energy(
+    models: Model, x: np.ndarray, y: np.ndarray, *, n_samples: int = 32, key: Key[Array, " runs"]
+) -> FreeEnergy:
+    """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights; per run."""
+    walk = _walk(models)
+    total = None
+    for start in range(0, len(x), ROWS_AT_ONCE):
+        piece, targets = (_padded(a[start : start + ROWS_AT_ONCE]) for a in (x, y))
+        row_weight = (jnp.arange(len(piece)) < len(x) - start).astype(piece.dtype)
+        terms = _evaluate_piece(models, piece, targets, row_weight, key, n_samples, walk)
+        if total is None:
+            total = terms
+        else:
+            total = eqx.tree_at(lambda t: t.expected_nll, total, total.expected_nll + terms.expected_nll)
+    assert total is not None
+    return total
+
+
+@eqx.filter_jit
+def _evaluate_piece(
+    models: Model,
+    x: Array,
+    y: Array,
+    row_weight: Array,
+    key: Key[Array, " runs"],
+    n_samples: int,
+    walk: tuple[Array, Array],
+) -> FreeEnergy:
+    def one_run(model: Model, key: Key[Array, ""]) -> FreeEnergy:
+        def one_sample(key: Key[Array, ""]) -> FreeEnergy:
+            return free_energy(model, x, y, key=key, noise="weights", row_weight=row_weight, walk=walk)
+
+        terms = jax.lax.map(one_sample, jax.random.split(key, n_samples))
+        return jax.tree.map(lambda a: a.mean(0), terms)
+
+    return jax.vmap(one_run)(models, key)
+
+
+def _walk(models: Model) -> tuple[Array, Array]:
+    lowest, highest = eqx.filter_jit(jax.vmap(lambda model: model.support()))(models)
+    return lowest.min(), highest.max()
+
+
+def _padded(a: np.ndarray) -> Array:
+    padding = bucket(len(a)) - len(a)
+    a = np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)])
+    return jnp.asarray(a, jnp.int32 if a.dtype.kind in "iu" else float)

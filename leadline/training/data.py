@@ -1,0 +1,44 @@
+"""Data as training takes it: runs by rows, padded so that sets of similar size share one compiled program."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped
+
+from leadline._checks import InvalidArgumentError, check_features
+from leadline._numerics import bucket
+from leadline.likelihoods import Likelihood
+
+
+class Data(eqx.Module):
+    """Rows of x and y for every run; those from `n_rows` on are padding."""
+
+    x: Float[Array, "runs rows in"]
+    y: Shaped[Array, "runs rows ..."]
+    n_rows: Int[Array, ""]
+
+
+def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None = None) -> Data:
+    """Check x [rows, in] and y [rows] (or a list of such, one per run, all of one shape) and pack them."""
+    xs = [x] if isinstance(x, np.ndarray) else list(x)
+    ys = [y] if isinstance(y, np.ndarray) else list(y)
+    if len(xs) != len(ys):
+        raise InvalidArgumentError(f"`{name}` must have as many x as y, got {len(xs)} and {len(ys)}.")
+    for one in xs:
+        check_features(f"{name} x", one, n_inputs)
+    if len({one.shape for one in xs}) > 1:
+        raise InvalidArgumentError(
+            f"`{name}` x must have one shape for all runs, got {sorted({one.shape for one in xs})}."
+        )
+    n_rows = xs[0].shape[0]
+    ys = [likelihood.check_targets(f"{name} y", one, n_rows) for one in ys]
+    padding = bucket(n_rows) - n_rows
+
+    def stack(arrays: list[np.ndarray], dtype: Any) -> Array:
+        padded = [np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays]
+        return jnp.asarray(np.stack(padded), dtype)
+
+    y_dtype = jnp.int32 if ys[0].dtype.kind == "i" else float
+    return Data(stack(xs, float), stack(ys, y_dtype), jnp.array(n_rows, jnp.int32))

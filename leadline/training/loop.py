@@ -21,8 +21,11 @@ from leadline.network import UnboundedNetwork
 from leadline.recipes import Recipe, depth_distributions, get_recipe
 from leadline.training.data import Data, pack
 from leadline.training.epochs import MAX_EPOCHS, History, train_epochs
-from leadline.training.progress import Reporter
-from leadline.training.state import TrainingState, grow, init_state
+from leadline.training.progress import Progress, Reporter
+from leadline.training.state import TrainingState, fresh_layers, grow, init_state, shelve
+
+MIN_CAPACITY = 8
+"""Hidden layers stored at first."""
 
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
@@ -52,7 +55,7 @@ def init_models(
     depth: str | int | tuple[DepthDistribution, DepthDistribution] = "normal",
     recipe: Recipe,
     width: int = 32,
-    capacity: int = 8,
+    capacity: int = MIN_CAPACITY,
     key: Key[Array, " runs"],
 ) -> Model:
     """Untrained models, one per key, on a leading axis of runs."""
@@ -77,7 +80,7 @@ def run_model(models: Model, run: int) -> Model:
 
 
 def train(
-    train: tuple[Any, Any],
+    data: tuple[Any, Any],
     validation: tuple[Any, Any],
     likelihood: Likelihood,
     *,
@@ -92,7 +95,7 @@ def train(
 ) -> Training:
     """Train one network per seed, side by side in one compiled program.
 
-    `train` and `validation` are (x, y) arrays shared by all runs, or (list of x, list of y) with one entry per run. A
+    `data` and `validation` are (x, y) arrays shared by all runs, or (list of x, list of y) with one entry per run. A
     run's result depends on its data and its seed, not on the runs beside it. Ctrl-C ends the training and keeps what it
     has.
     `report` is told the mean over runs a few times a second; `on_call` sees the whole state after every compiled call.
@@ -100,7 +103,7 @@ def train(
     check_integer("epochs", epochs, 1)
     check_integer("batch_size", batch_size, 1)
     recipe = get_recipe(recipe)
-    train_data = _for_all_runs(pack("train", *train, likelihood), len(seeds))
+    train_data = _for_all_runs(pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
     validation_data = _for_all_runs(pack("validation", *validation, likelihood, n_inputs), len(seeds))
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
@@ -109,15 +112,14 @@ def train(
     )
 
     state = init_state(draw_models(), jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys), recipe)
+    storage = _Storage(draw_models, recipe)
     fixed = (train_data, validation_data, recipe, min(batch_size, train_data.x.shape[1]))
     rows: list[History] = []
     done, n_epochs, interrupted = 0, 1, False
     start = time.perf_counter()
     try:
         while done < epochs:
-            if not state.support.fits:
-                state = grow(state, draw_models(capacity=2 * state.capacity).network, recipe)
-                continue
+            state = storage.fit(state)
             call_start = time.perf_counter()
             state, history = train_epochs(fixed, state, jnp.array(min(n_epochs, epochs - done)))
             finished = int(state.epoch) - done  # waits for the device
@@ -126,16 +128,48 @@ def train(
             done += finished
             n_epochs = _next_call(n_epochs, call_seconds)
             if report is not None and finished:
-                report(done, *_summary(rows[-1]))
+                report(_progress(done, rows[-1]))
             if on_call is not None:
                 on_call(state)
     except KeyboardInterrupt:
         if done == 0:
             raise
         interrupted = True
+    state = storage.all_of(state)
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
     seconds = time.perf_counter() - start
     return Training(kept, _history(rows), done, seconds, interrupted)
+
+
+class _Storage:
+    """Keeps as many layers in training as q(L) needs.
+
+    The compiled program has room for `capacity` layers, and that room costs time even where q(L) has no mass. So the
+    capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
+    """
+
+    def __init__(self, draw_models: Callable[..., Model], recipe: Recipe):
+        self._draw_models = draw_models
+        self._recipe = recipe
+        self._shelf: list[Any] | None = None
+
+    def fit(self, state: TrainingState) -> TrainingState:
+        while not state.support.fits:
+            state = self.all_of(state) if self._shelf else self._doubled(state)
+        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.highest.max()).bit_length())
+        if state.capacity >= 2 * needed:
+            state = self.all_of(state)
+            state, self._shelf = shelve(state, needed)
+        return state
+
+    def all_of(self, state: TrainingState) -> TrainingState:
+        """The state with every layer there is."""
+        shelf, self._shelf = self._shelf, None
+        return grow(state, shelf) if shelf else state
+
+    def _doubled(self, state: TrainingState) -> TrainingState:
+        network = self._draw_models(capacity=2 * state.capacity).network
+        return grow(state, fresh_layers(network, state.capacity, self._recipe))
 
 
 def _for_all_runs(data: Data, n_runs: int) -> Data:
@@ -149,10 +183,15 @@ def _next_call(n_epochs: int, seconds: float) -> int:
     return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
 
 
-def _summary(row: History) -> tuple[float, float, float, tuple[int, int]]:
-    total = row.expected_nll[-1] + row.depth_kl[-1] + row.weight_kl[-1]
-    support = (int(row.lowest[-1].min()), int(row.highest[-1].max()))
-    return float(total.mean()), float(row.depth_mean[-1].mean()), float(row.depth_std[-1].mean()), support
+def _progress(epoch: int, history: History) -> Progress:
+    now = jax.tree.map(lambda a: a[-1], history)
+    return Progress(
+        epoch=epoch,
+        free_energy=float((now.expected_nll + now.depth_kl + now.weight_kl).mean()),
+        depth_mean=float(now.depth_mean.mean()),
+        depth_std=float(now.depth_std.mean()),
+        support=(int(now.lowest.min()), int(now.highest.max())),
+    )
 
 
 def _history(rows: list[History]) -> dict[str, np.ndarray]:

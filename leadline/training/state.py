@@ -67,20 +67,32 @@ def find_support(model: Model) -> Support:
     return Support(lowest, jnp.minimum(highest, model.capacity), fits)
 
 
-def _deeper(state: TrainingState) -> list[PyTree]:
-    """All that has an axis of layers: runs, then capacity."""
+def _layered(state: TrainingState) -> list[PyTree]:
+    """All that has an axis of layers, after that of runs."""
     return [state.model.network.deeper, state.best.network.deeper, state.optimiser.deeper]
 
 
+def fresh_layers(network: UnboundedNetwork, start: int, recipe: Recipe) -> list[PyTree]:
+    """The blocks of an untrained network from `start` on, as `grow` takes them."""
+    blocks = jax.tree.map(lambda a: a[:, start:], network.deeper)
+    return [blocks, blocks, jax.vmap(partial(init_deeper, recipe=recipe))(blocks)]
+
+
 @eqx.filter_jit
-def grow(state: TrainingState, fresh: UnboundedNetwork, recipe: Recipe) -> TrainingState:
-    """Add the deeper blocks of `fresh`, a network of larger capacity; all that was there stays as it is."""
-    fresh_blocks = jax.tree.map(lambda a: a[:, state.capacity :], fresh.deeper)
-    fresh_optimiser = jax.vmap(partial(init_deeper, recipe=recipe))(fresh_blocks)
-    more = [fresh_blocks, fresh_blocks, fresh_optimiser]
+def grow(state: TrainingState, layers: list[PyTree]) -> TrainingState:
+    """Put layers below the stored ones; all that was there stays as it is."""
     grown = [
         jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis=1), *pair)
-        for pair in zip(_deeper(state), more, strict=True)
+        for pair in zip(_layered(state), layers, strict=True)
     ]
-    state = eqx.tree_at(_deeper, state, grown)
+    state = eqx.tree_at(_layered, state, grown)
     return eqx.tree_at(lambda s: s.support, state, find_support(state.model))
+
+
+def shelve(state: TrainingState, capacity: int) -> tuple[TrainingState, list[PyTree]]:
+    """Keep the first `capacity` layers in training; hand out the others, trained or not, for `grow` to put back."""
+    kept, shelf = (
+        [jax.tree.map(lambda a, part=part: a[:, part], layers) for layers in _layered(state)]
+        for part in (slice(capacity), slice(capacity, None))
+    )
+    return eqx.tree_at(_layered, state, kept), shelf

@@ -1,0 +1,96 @@
+"""The Gaussian linear layer against plain formulas."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline import GaussianLinear
+from leadline._numerics import softplus_inverse
+from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture
+def layer():
+    return GaussianLinear(3, 2, key=jax.random.key(1), initial_scale=0.6, prior_scale=1.3)
+
+
+def _moments(layer, x):
+    """Mean and variance of W x + b for independent Gaussian weights."""
+    mean = x @ layer.weight_mean.T + layer.bias_mean
+    variance = x**2 @ (jax.nn.softplus(layer.weight_raw) ** 2).T + jax.nn.softplus(layer.bias_raw) ** 2
+    return np.asarray(mean), np.asarray(variance)
+
+
+@pytest.mark.parametrize("noise", ["local", "weights"])
+def test_outputs_have_the_right_mean_and_variance(layer, noise):
+    x = jax.random.normal(KEY, (4, 3))
+    n = 20_000
+    draws = jax.vmap(lambda key: layer(x, key=key, noise=noise))(jax.random.split(KEY, n))
+    mean, variance = _moments(layer, x)
+    assert np.all(np.abs(draws.mean(0) - mean) <= STANDARD_ERRORS * np.sqrt(variance / n))
+    assert np.all(np.abs(draws.var(0) - variance) <= STANDARD_ERRORS * variance * np.sqrt(2 / n))
+
+
+def test_local_noise_is_independent_between_rows_and_sampled_weights_are_shared(layer):
+    x = jnp.tile(jax.random.normal(KEY, (1, 3)), (2, 1))
+    local, shared = (np.asarray(layer(x, key=KEY, noise=noise)) for noise in ("local", "weights"))
+    assert np.all(local[0] != local[1])
+    np.testing.assert_array_equal(shared[0], shared[1])
+
+
+def test_kl_is_the_closed_form(precision):
+    """Against scipy's integral of q ln q / p, weight by weight."""
+    layer = GaussianLinear(3, 2, key=jax.random.key(1), initial_scale=0.6, prior_scale=1.3)
+    total = 0.0
+    for mean, raw in ((layer.weight_mean, layer.weight_raw), (layer.bias_mean, layer.bias_raw)):
+        for m, s in zip(np.ravel(mean), np.ravel(jax.nn.softplus(raw)), strict=True):
+            q, p = stats.norm(float(m), float(s)), stats.norm(0, 1.3)
+            cross = np.log(1.3 * np.sqrt(2 * np.pi)) + (float(s) ** 2 + float(m) ** 2) / (2 * 1.3**2)
+            assert q.expect(lambda w, p=p: -p.logpdf(w)) == pytest.approx(cross, rel=1e-6)
+            total += cross - q.entropy()
+    assert float(layer.kl()) == pytest.approx(total, rel=CLOSED_FORM[precision])
+
+
+def test_kl_vanishes_at_the_prior():
+    layer = GaussianLinear(2, 2, key=KEY, prior_scale=1.3)
+    raw = softplus_inverse(jnp.array(1.3))
+    layer = eqx.tree_at(
+        lambda m: (m.weight_mean, m.weight_raw, m.bias_mean, m.bias_raw),
+        layer,
+        (jnp.zeros((2, 2)), jnp.full((2, 2), raw), jnp.zeros(2), jnp.full(2, raw)),
+    )
+    assert float(layer.kl()) == pytest.approx(0, abs=CLOSED_FORM["float32"])
+
+
+def test_written_out_reverse_pass_is_the_gradient(layer):
+    """The local layer's own reverse pass against automatic differentiation of the same formula."""
+    x, target = jax.random.normal(KEY, (2, 5, 3))[0], jax.random.normal(KEY, (5, 2))
+
+    def plain(layer, x):
+        mean = x @ layer.weight_mean.T + layer.bias_mean
+        variance = x**2 @ (jax.nn.softplus(layer.weight_raw) ** 2).T + jax.nn.softplus(layer.bias_raw) ** 2
+        return mean + jnp.sqrt(variance) * jax.random.normal(KEY, mean.shape)
+
+    def loss(function):
+        return lambda layer, x: jnp.sum((function(layer, x) - target) ** 3)
+
+    own = jax.grad(loss(lambda layer, x: layer(x, key=KEY, noise="local")), (0, 1))(layer, x)
+    automatic = jax.grad(loss(plain), (0, 1))(layer, x)
+    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(automatic), strict=True):
+        np.testing.assert_allclose(a, b, rtol=GRADIENT, atol=GRADIENT)
+
+
+def test_initial_spread():
+    """Means ~ e N(0, 1), raw scales ~ softplus^-1(1) + e N(0, 1), e = sqrt(2 / (in + out)); biases likewise."""
+    layer = GaussianLinear(200, 100, key=KEY)
+    spread, centre = np.sqrt(2 / 300), np.log(np.expm1(1.0))
+    for mean, raw in ((layer.weight_mean, layer.weight_raw), (layer.bias_mean, layer.bias_raw)):
+        n = mean.size
+        for values, location in ((mean, 0.0), (raw, centre)):
+            assert abs(float(values.mean()) - location) <= STANDARD_ERRORS * spread / np.sqrt(n)
+            assert abs(float(values.std()) - spread) <= STANDARD_ERRORS * spread / np.sqrt(2 * n)

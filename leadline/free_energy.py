@@ -56,8 +56,9 @@ def free_energy(
     batch_nll, weight_kl = model.network.depths(
         x, _batch_nll, (y, weight), model.likelihood, lowest=lowest, highest=highest, key=key, noise=noise
     )
-    log_q = model.depth_posterior.log_masses(model.capacity + 1)
-    log_p = jax.lax.stop_gradient(model.depth_prior.log_masses(model.capacity + 1))
+    batch_nll, weight_kl = (jnp.pad(a, (0, model.n_depths - a.shape[0])) for a in (batch_nll, weight_kl))
+    log_q = model.depth_posterior.log_masses(model.n_depths)
+    log_p = jax.lax.stop_gradient(model.depth_prior.log_masses(model.n_depths))
     return FreeEnergy(
         expected_nll=scale * expectation(log_q, batch_nll),
         depth_kl=expectation(log_q, log_q - log_p),

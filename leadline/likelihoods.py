@@ -84,7 +84,7 @@ class GaussianLikelihood(Likelihood):
         return self.raw_scale.shape[-1]
 
     @property
-    def scale(self) -> Float[Array, " out"]:
+    def scale(self) -> Float[Array, "*runs out"]:
         return jax.nn.softplus(self.raw_scale)
 
     def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch out"]) -> Float[Array, "*batch"]:

@@ -20,6 +20,12 @@ class Model(eqx.Module):
     def capacity(self) -> int:
         return self.network.capacity
 
+    @property
+    def n_depths(self) -> int:
+        """How many depths q(L) is evaluated at: more than are stored, and the same number for every capacity below it, so
+        that sums over the depths round alike before and after growth."""
+        return max(128, self.capacity + 2)
+
     def support(self) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """The lowest and the highest depth with mass under q(L)."""
-        return self.depth_posterior.support(self.capacity + 1)
+        return self.depth_posterior.support(self.n_depths)

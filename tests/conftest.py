@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-with install_import_hook("leadline", "beartype.beartype"):
+import tests.typechecker  # noqa: F401
+
+with install_import_hook("leadline", "tests.typechecker.checked"):
     import leadline  # noqa: F401
 
 import jax

@@ -24,15 +24,15 @@ _ORDER, _NOISE, _VALIDATION = range(3)
 
 
 class History(eqx.Module):
-    """What is noted after every epoch, on the validation part; rows are epochs, columns runs."""
+    """What is noted after every epoch, on the validation part; rows are epochs (none for a single one), columns runs."""
 
-    expected_nll: Float[Array, "epochs runs"]
-    depth_kl: Float[Array, "epochs runs"]
-    weight_kl: Float[Array, "epochs runs"]
-    depth_mean: Float[Array, "epochs runs"]
-    depth_std: Float[Array, "epochs runs"]
-    lowest: Int[Array, "epochs runs"]
-    highest: Int[Array, "epochs runs"]
+    expected_nll: Float[Array, "*epochs runs"]
+    depth_kl: Float[Array, "*epochs runs"]
+    weight_kl: Float[Array, "*epochs runs"]
+    depth_mean: Float[Array, "*epochs runs"]
+    depth_std: Float[Array, "*epochs runs"]
+    lowest: Int[Array, "*epochs runs"]
+    highest: Int[Array, "*epochs runs"]
 
 
 @partial(eqx.filter_jit, donate="all-except-first")
@@ -147,7 +147,7 @@ def _finish_epoch(
         best = jax.tree.map(
             lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old), state.model, best
         )
-    n_depths = state.capacity + 1
+    n_depths = state.model.n_depths
     q = state.model.depth_posterior
     row = History(
         terms.expected_nll,

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from leadline._checks import check_integer
+from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly
 from leadline.distributions import DepthDistribution
 from leadline.likelihoods import Likelihood
@@ -102,6 +102,8 @@ def train(
     """
     check_integer("epochs", epochs, 1)
     check_integer("batch_size", batch_size, 1)
+    if len(seeds) == 0:
+        raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
     recipe = get_recipe(recipe)
     train_data = _for_all_runs(pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
@@ -124,7 +126,7 @@ def train(
             state, history = train_epochs(fixed, state, jnp.array(min(n_epochs, epochs - done)))
             finished = int(state.epoch) - done  # waits for the device
             call_seconds = time.perf_counter() - call_start
-            rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a[:n]), history))
+            rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
             done += finished
             n_epochs = _next_call(n_epochs, call_seconds)
             if report is not None and finished:

@@ -59,12 +59,11 @@ def init_state(model: Model, key: Key[Array, " runs"], recipe: Recipe) -> Traini
 
 
 def find_support(model: Model) -> Support:
-    """The support of q(L) for every run. It fits if it begins within the stored depths and the next one has no mass."""
-    n_depths = model.capacity + 2
-    inside = jax.vmap(lambda q: q.log_masses(n_depths) > -jnp.inf)(model.depth_posterior)
+    """The support of q(L) for every run, and whether it ends within the stored depths."""
+    inside = jax.vmap(lambda q: q.log_masses(model.n_depths) > -jnp.inf)(model.depth_posterior)
     lowest, highest = jax.vmap(interval)(inside)
-    fits = jnp.all(jnp.any(inside[:, :-1], axis=1) & ~inside[:, -1])
-    return Support(lowest, jnp.minimum(highest, model.capacity), fits)
+    fits = jnp.all(jnp.any(inside, axis=1) & (highest <= model.capacity))
+    return Support(lowest, highest, fits)
 
 
 def _layered(state: TrainingState) -> list[PyTree]:

@@ -115,9 +115,7 @@ def test_gradients_agree_with_fifty_digits_in_the_tails(precision):
             return mpmath.log(reference.normal_mass(k, k + 1, loc + shift, scale))
 
         expected = [float((log_mass(k, h) - log_mass(k, -h)) / (2 * h)) for k in range(12)]
-        gradient = jax.jit(jax.jacrev(lambda loc, scale=scale: NormalDepth(loc, scale).log_masses(12)))(
-            jnp.asarray(loc)
-        )
+        slopes = jax.jit(jax.jacrev(lambda loc, scale=scale: NormalDepth(loc, scale).log_masses(12)))
         np.testing.assert_allclose(slopes(jnp.asarray(loc)), expected, rtol=GRADIENT, atol=GRADIENT)
 
 

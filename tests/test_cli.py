@@ -1,0 +1,116 @@
+"""The command line, as a real process."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+LEADLINE = [str(Path(sys.executable).with_name("leadline"))]
+SCHEMA = {
+    "recipe", "depth", "omega", "seed", "epochs", "width", "temperature",
+    "accuracy", "nll", "brier", "ece",
+    "depth_pmf", "depth_mean", "depth_std", "depth_mode", "depth_support",
+    "free_energy", "free_energy_terms", "seconds", "device", "version",
+}  # fmt: skip
+
+
+def leadline(*arguments, cwd=None):
+    return subprocess.run([*LEADLINE, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
+
+
+def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
+    out = tmp_path / "run"
+    done = leadline("spiral", "--omega", 4, "--epochs", 3, "--recipe", "written", "--out", out)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((out / "record.json").read_text())
+    assert set(record) == SCHEMA
+    assert record["omega"] == 4
+    assert record["epochs"] == 3
+    assert record["recipe"] == "written"
+    assert 0 <= record["accuracy"] <= 100
+    assert sum(record["depth_pmf"]) == pytest.approx(1, abs=1e-5)
+    assert record["depth_mean"] == pytest.approx(sum(k * p for k, p in enumerate(record["depth_pmf"])))
+    terms = record["free_energy_terms"]
+    total = terms["expected_nll"] + terms["depth_kl"] + terms["weight_kl"]
+    assert record["free_energy"] == pytest.approx(total, rel=1e-5)
+    shares = terms["weight_kl_by_layer"]
+    assert sum(shares["layers"] + shares["heads"]) == pytest.approx(terms["weight_kl"], rel=1e-4)
+    assert (out / "spiral.png").read_bytes().startswith(b"\x89PNG")
+    for words in ("test accuracy", "test NLL", "L = 0", "seconds"):
+        assert words in done.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["record.json", "spiral.png"]
+
+    before = (out / "record.json").read_bytes()
+    again = leadline("spiral", "--epochs", 3, "--out", out)
+    assert again.returncode == 2
+    assert again.stderr == f"leadline: `out` {out} holds a finished record already; choose another or use --force.\n"
+    assert (out / "record.json").read_bytes() == before
+
+
+def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path):
+    out = tmp_path / "run"
+    command = [*LEADLINE, "spiral", "--omega", "4", "--epochs", "1000000", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "epoch" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "stopped by Ctrl-C" in stdout
+    record = json.loads((out / "record.json").read_text())
+    assert record["interrupted"] is True
+    assert 1 <= record["epochs"] < 1_000_000
+
+    from leadline.experiments.records import check_out
+
+    check_out(out, force=False)  # an interrupted record is not a finished one
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
+        (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
+        (["--recipe", "secret"], "`recipe` must be one of published, written, got 'secret'."),
+        (["--depth", "gamma"], "`depth` must be one of normal, poisson, categorical, a whole number of at least 0,"),
+        (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
+        (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),
+        (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),
+        (["--epochs", "many"], "'many' is not a valid int"),
+        (["--omegga", "1"], "No such option"),
+    ],
+)
+def test_wrong_arguments_exit_with_status_2_and_one_sentence(tmp_path, arguments, message):
+    done = leadline("spiral", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = leadline("spiral", "--epochs", 1, "--out", tmp_path / "file")
+    assert done.returncode == 2
+    assert done.stderr == f"leadline: `out` must be a directory, got the file {tmp_path / 'file'}.\n"
+    done = leadline("spiral", "--epochs", 1, "--out", tmp_path / "file" / "below")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_help_answer_at_once():
+    import leadline as package
+
+    start = time.monotonic()
+    assert leadline("--version").stdout == f"leadline {package.__version__}\n"
+    assert "--omega" in leadline("spiral", "--help").stdout
+    assert time.monotonic() - start < 10

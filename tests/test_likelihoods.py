@@ -1,0 +1,63 @@
+"""Likelihoods against scipy, and what they say about wrong targets."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from leadline import CategoricalLikelihood, GaussianLikelihood, InvalidArgumentError
+from tests.tolerances import CLOSED_FORM
+
+
+def test_categorical_is_the_log_of_the_softmax(precision):
+    output = np.random.default_rng(0).normal(size=(7, 3)) * 5
+    y = np.array([0, 1, 2, 2, 1, 0, 1])
+    likelihood = CategoricalLikelihood(3)
+    expected = special.log_softmax(output, axis=1)
+    tolerance = CLOSED_FORM[precision]
+    np.testing.assert_allclose(
+        likelihood.log_prob(jnp.asarray(output), jnp.asarray(y)),
+        expected[np.arange(7), y],
+        rtol=tolerance,
+        atol=tolerance,
+    )
+    np.testing.assert_allclose(
+        likelihood.moments(jnp.asarray(output)), np.exp(expected), rtol=tolerance, atol=tolerance
+    )
+
+
+def test_gaussian_is_scipys(precision):
+    rng = np.random.default_rng(0)
+    output, y = rng.normal(size=(2, 7, 2))
+    likelihood = GaussianLikelihood(2, scale=0.7)
+    expected = stats.norm(output, 0.7).logpdf(y).sum(axis=1)
+    tolerance = CLOSED_FORM[precision]
+    np.testing.assert_allclose(likelihood.log_prob(jnp.asarray(output), jnp.asarray(y)), expected, rtol=tolerance)
+    moments = likelihood.moments(jnp.asarray(output))
+    np.testing.assert_allclose(moments[:, 0], output, rtol=tolerance)
+    np.testing.assert_allclose(moments[:, 1] - moments[:, 0] ** 2, np.full((7, 2), 0.49), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1, 3], "`y` must hold labels 0 to 2, got 3."),
+        ([0, -1, 2], "`y` must hold labels 0 to 2, got -1."),
+        ([0, 1], "`y` must hold one label for each of 3 rows, got shape (2,)."),
+        ([0.5, 1.0, 2.0], "`y` must hold whole numbers 0 to 2, got float64 values."),
+        (["a", "b", "c"], "`y` must hold whole numbers 0 to 2, got <U1 values."),
+    ],
+)
+def test_wrong_labels_get_one_sentence(y, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        CategoricalLikelihood(3).check_targets("y", np.array(y), 3)
+    assert str(error.value) == message
+
+
+def test_wrong_numbers_get_one_sentence():
+    with pytest.raises(InvalidArgumentError, match=r"`y` must be finite, got nan\."):
+        GaussianLikelihood().check_targets("y", np.array([1.0, np.nan]), 2)
+    with pytest.raises(InvalidArgumentError, match=r"2 numbers for each of 3 rows, got shape \(3, 1\)"):
+        GaussianLikelihood(2).check_targets("y", np.ones(3), 3)
+    with pytest.raises(InvalidArgumentError, match=r"`n_classes` must be a whole number of at least 2, got 1\."):
+        CategoricalLikelihood(1)

@@ -1,0 +1,89 @@
+"""Prediction against the average it stands for."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import leadline.predict
+from leadline import GaussianLikelihood, InvalidArgumentError, NormalDepth, predict
+from tests.test_free_energy import POSTERIORS, make_model
+from tests.test_network import plain_network, without_noise
+from tests.tolerances import CLOSED_FORM, STANDARD_ERRORS
+
+KEY = jnp.stack([jax.random.key(5)])
+X = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def batch_of_one(model):
+    return jax.tree.map(lambda a: a[None], model)
+
+
+def quiet(model):
+    return eqx.tree_at(lambda m: m.network, model, without_noise(model.network))
+
+
+def softmax(output):
+    exponentials = np.exp(output - output.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def test_without_weight_noise_it_is_the_mixture_over_depths():
+    model = quiet(make_model(POSTERIORS["real"]))
+    q = np.asarray(model.depth_posterior.pmf(5))
+    expected = sum(q[depth] * softmax(plain_network(model.network, depth, X)) for depth in range(5))
+    got = predict(batch_of_one(model), X, n_samples=3, key=KEY)[0]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=CLOSED_FORM["float32"])
+
+
+def test_it_averages_over_the_weights():
+    """100 samples against a plain loop over 400 others, within the standard errors of both."""
+    model = make_model(POSTERIORS["real"])
+    q = np.asarray(model.depth_posterior.pmf(9))
+
+    @jax.jit
+    def one(key):
+        outputs, _ = model.network.depths(jnp.asarray(X), highest=3, key=key, noise="weights")
+        return jnp.tensordot(q, jax.nn.softmax(outputs), axes=1)
+
+    draws = np.stack([one(key) for key in jax.random.split(jax.random.key(77), 400)])
+    got = predict(batch_of_one(model), X, n_samples=100, key=KEY)[0]
+    error = draws.std(axis=0) * np.sqrt(1 / 400 + 1 / 100)
+    assert np.all(np.abs(got - draws.mean(axis=0)) <= STANDARD_ERRORS * error)
+    np.testing.assert_allclose(got.sum(axis=1), 1, rtol=CLOSED_FORM["float32"])
+
+
+def test_pieces_do_not_change_the_answer(monkeypatch):
+    """All rows see the same draws, however they are cut: memory is bounded by the piece."""
+    model = batch_of_one(make_model(POSTERIORS["real"]))
+    whole = predict(model, X, n_samples=5, key=KEY)
+    monkeypatch.setattr(leadline.predict, "ROWS_AT_ONCE", 16)
+    shapes = []
+    piece = leadline.predict._predict_piece
+    monkeypatch.setattr(leadline.predict, "_predict_piece", lambda m, x, *a: shapes.append(x.shape) or piece(m, x, *a))
+    np.testing.assert_allclose(predict(model, X, n_samples=5, key=KEY), whole, rtol=1e-5, atol=1e-6)
+    assert shapes == [(16, 3), (16, 3), (8, 3)]
+
+
+def test_regression_gives_mean_and_mean_square():
+    model = quiet(make_model(NormalDepth(1.5, 0.3, 0.025, 0.975), GaussianLikelihood(1, scale=0.5)))
+    q = np.asarray(model.depth_posterior.pmf(4))
+    outputs = np.stack([plain_network(model.network, depth, X) for depth in range(4)])
+    mean, square = np.moveaxis(predict(batch_of_one(model), X, n_samples=2, key=KEY)[0], 1, 0)
+    np.testing.assert_allclose(mean, np.tensordot(q, outputs, 1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(square, np.tensordot(q, outputs**2, 1) + 0.25, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "arguments", "message"),
+    [
+        (np.ones((2, 2)), {}, "`x` must have 3 columns, got 2."),
+        (np.full((1, 3), np.inf), {}, "`x` must be finite, got inf in row 0, column 0; 3 in all."),
+        (np.ones((2, 3)), {"n_samples": 0}, "`n_samples` must be a whole number of at least 1, got 0."),
+    ],
+)
+def test_wrong_input_gets_one_sentence(x, arguments, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        predict(batch_of_one(make_model(POSTERIORS["real"])), x, key=KEY, **arguments)
+    assert str(error.value) == message

@@ -1,0 +1,223 @@
+"""Training: growth, streams, selection, compilation, interruption."""
+
+import dataclasses
+import logging
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline import (
+    RECIPES,
+    CategoricalLikelihood,
+    FixedDepth,
+    GaussianLikelihood,
+    InvalidArgumentError,
+    NormalDepth,
+    init_models,
+    train,
+)
+from leadline.datasets import spiral_parts
+from leadline.training.data import pack
+from leadline.training.epochs import train_epochs
+from leadline.training.state import fresh_layers, grow, init_state, shelve
+from tests.tolerances import CLOSED_FORM
+
+LIKELIHOOD = CategoricalLikelihood(2)
+KEYS = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
+PARTS = spiral_parts(5, seed=0, n=96)
+# A prior far down and a fast q(L): the depth grows by layers within a few epochs.
+DIVING = (NormalDepth(20.0, 1.0), NormalDepth(6.0, 0.5, 0.025, 0.975))
+DIVING_RECIPE = dataclasses.replace(RECIPES["written"], depth_learning_rate=0.05, initial_scale=0.05)
+
+small_train = partial(train, PARTS["train"], PARTS["validation"], LIKELIHOOD, width=4, batch_size=32)
+
+
+def assert_same_bits(a, b):
+    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        np.testing.assert_array_equal(one, other)
+
+
+def fixed_arguments(recipe):
+    data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
+    data = [eqx.tree_at(lambda d: (d.x, d.y), d, (jnp.tile(d.x, (2, 1, 1)), jnp.tile(d.y, (2, 1)))) for d in data]
+    return (*data, recipe, 32)
+
+
+def start(recipe, depth, capacity):
+    models = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=capacity, key=KEYS)
+    return init_state(models, KEYS, recipe)
+
+
+@pytest.mark.parametrize(("recipe", "depth"), [("written", "normal"), ("published", "poisson")])
+def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, depth):
+    recipe = RECIPES[recipe]
+    fixed = fixed_arguments(recipe)
+    fresh = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=16, key=KEYS).network
+
+    grown = grow(start(recipe, depth, 8), fresh_layers(fresh, 8, recipe))
+    assert grown.capacity == 16
+    without, history = train_epochs(fixed, start(recipe, depth, 8), jnp.array(2))
+    after, grown_history = train_epochs(fixed, grown, jnp.array(2))
+
+    kept, added = shelve(after, 8)
+    assert_same_bits(kept, without)
+    assert_same_bits(grown_history, history)
+    assert_same_bits(added, fresh_layers(fresh, 8, recipe))  # layers below the support have not moved
+    assert int(without.optimiser.first["layer"][0].count[0]) == 2 * 3
+
+
+def test_capacity_follows_the_depth_and_changes_nothing(caplog):
+    """A depth that runs away: the capacity doubles twice, with one compilation each, to the bits of a large start."""
+    capacities, epochs = [], 40
+    with caplog.at_level(logging.WARNING), jax.log_compiles():
+        result = small_train(
+            depth=DIVING,
+            recipe=DIVING_RECIPE,
+            epochs=epochs,
+            seeds=[3],
+            on_call=lambda state: capacities.append(state.capacity),
+        )
+    compiled = [r for r in caplog.messages if "Finished XLA compilation" in r and "train_epochs" in r]
+    assert sorted(set(capacities)) == [8, 16, 32]
+    assert len(compiled) == 3
+    assert len(capacities) > 3
+    assert result.history["depth_support"][-1, 0, 1] > 16
+
+    key = jnp.stack([jax.random.key(3)])
+    models = init_models(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
+    state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), DIVING_RECIPE)
+    data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
+    state, history = train_epochs((*data, DIVING_RECIPE, 32), state, jnp.array(epochs))
+    assert_same_bits(result.model, state.best)
+    np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
+
+
+def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back():
+    capacities = []
+    rising = (NormalDepth(0.0, 0.3), NormalDepth(10.0, 0.5, 0.025, 0.975))
+    result = small_train(
+        depth=rising,
+        recipe=dataclasses.replace(DIVING_RECIPE, depth_learning_rate=0.2),
+        epochs=60,
+        seeds=[3],
+        on_call=lambda state: capacities.append(state.capacity),
+    )
+    assert capacities[0] == 16
+    assert capacities[-1] == 8
+    assert result.model.capacity == 16  # nothing is thrown away
+
+
+def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
+    recipe = dataclasses.replace(RECIPES["written"], name="compiled once")
+    run = partial(train, likelihood=LIKELIHOOD, recipe=recipe, width=4, batch_size=32, depth="categorical", seeds=[0])
+    x, y = PARTS["train"]
+
+    def compilations(n_rows, epochs):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING), jax.log_compiles():
+            run(data=(x[:n_rows], y[:n_rows]), validation=PARTS["validation"], epochs=epochs)
+        return sum("Finished XLA compilation" in r and "train_epochs" in r for r in caplog.messages)
+
+    assert compilations(96, 2) == 1
+    assert compilations(96, 5) == 0
+    assert compilations(91, 3) == 0
+
+
+def test_a_run_does_not_depend_on_its_neighbours():
+    """Same data, seeds 1 and 2 together against seed 2 alone: 48 steps, to the rounding of another batch shape."""
+    together = small_train(recipe="written", epochs=16, seeds=[1, 2])
+    alone = small_train(recipe="written", epochs=16, seeds=[2])
+    for name in ("expected_nll", "depth_kl", "weight_kl", "depth_mean"):
+        np.testing.assert_allclose(together.history[name][:, 1], alone.history[name][:, 0], rtol=1e-3)
+        assert np.abs(together.history[name][-1, 0] - alone.history[name][-1, 0]) > 0
+    np.testing.assert_array_equal(together.history["depth_support"][:, 1], alone.history["depth_support"][:, 0])
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not():
+    one, again, other = (small_train(recipe="written", epochs=5, seeds=[seed]) for seed in (7, 7, 8))
+    assert_same_bits(one.model, again.model)
+    np.testing.assert_array_equal(one.history["free_energy"], again.history["free_energy"])
+    assert np.all(one.history["free_energy"] != other.history["free_energy"])
+
+
+def test_the_kept_model_is_the_best_or_the_last():
+    """With a rate so large that training wanders, the lowest validation free energy is not at the end."""
+    wild = dataclasses.replace(RECIPES["written"], learning_rate=0.3)
+    states = []
+    copy = partial(jax.tree.map, jnp.copy)  # the state itself is given away to the next call
+    best = small_train(recipe=wild, epochs=30, seeds=[1, 2], on_call=lambda state: states.append(copy(state)))
+    lowest = best.history["free_energy"].min(axis=0)
+    np.testing.assert_allclose(states[-1].best_free_energy, lowest, rtol=CLOSED_FORM["float32"])
+    early = best.history["free_energy"].argmin(axis=0) < 29
+    assert np.any(early)
+    moved = best.model.depth_posterior.loc != states[-1].model.depth_posterior.loc
+    np.testing.assert_array_equal(moved, early)
+
+
+def test_interruption_keeps_what_was_trained():
+    def interrupt(state):
+        if int(state.epoch) >= 2:
+            raise KeyboardInterrupt
+
+    result = small_train(recipe="written", epochs=50, seeds=[0], on_call=interrupt)
+    assert result.interrupted
+    assert 2 <= result.epochs < 50
+    assert len(result.history["free_energy"]) == result.epochs
+
+
+def test_regression_learns_the_noise():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (512, 1))
+    y = 0.8 * x[:, 0] + 0.1 * rng.standard_normal(512)
+    recipe = dataclasses.replace(RECIPES["written"], initial_scale=0.05, learning_rate=0.01)
+    result = train(
+        (x, y), (x, y), GaussianLikelihood(), depth=0, recipe=recipe, width=4, batch_size=64, epochs=150, seeds=[0]
+    )
+    assert float(result.model.likelihood.scale[0, 0]) == pytest.approx(0.1, rel=0.15)
+
+
+def test_fixed_depth_has_nothing_to_learn_about_depth():
+    result = small_train(depth=2, recipe="written", epochs=2, seeds=[0])
+    assert isinstance(result.model.depth_posterior, FixedDepth)
+    np.testing.assert_array_equal(result.history["depth_mean"], 2.0)
+    np.testing.assert_array_equal(result.history["depth_kl"], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epochs": 0}, "`epochs` must be a whole number of at least 1, got 0."),
+        ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
+        ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
+        ({"recipe": "secret"}, "`recipe` must be one of published, written, got 'secret'."),
+        ({"depth": "gamma"}, "`depth` must be one of normal, poisson, categorical, a whole number"),
+        ({"depth": -1}, "`depth` must be a whole number of at least 0, got -1."),
+        ({"seeds": []}, "`seeds` must hold at least one seed, got none."),
+    ],
+)
+def test_wrong_settings_get_one_sentence(arguments, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        small_train(**{"epochs": 1, "seeds": [0], **arguments})
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.full((4, 2), np.nan), [0, 1, 0, 1], "`data x` must be finite, got nan in row 0, column 0; 8 in all."),
+        (np.ones((4, 2)), [0, 1, 0, 2], "`data y` must hold labels 0 to 1, got 2."),
+        (np.ones((0, 2)), [], "`data x` must be a table with at least one row and one column, got shape (0, 2)."),
+        (np.ones(4), [0, 1, 0, 1], "`data x` must be a table with at least one row and one column, got shape (4,)."),
+        (np.ones((4, 3)), [0, 1, 0, 1], "`validation x` must have 3 columns, got 2."),
+    ],
+)
+def test_wrong_data_get_one_sentence(x, y, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        train((x, np.array(y)), PARTS["validation"], LIKELIHOOD, epochs=1, seeds=[0])
+    assert str(error.value) == message

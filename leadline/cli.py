@@ -89,7 +89,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"Cannot write {error.filename}: {error.strerror}.", 2)
     except KeyboardInterrupt:
-        _fail("Interrupted before the first epoch was done; nothing was written.", 130)
+        _fail("Interrupted; nothing was written.", 130)
 
 
 def _fail(message: str, status: int) -> None:

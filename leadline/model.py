@@ -22,8 +22,10 @@ class Model(eqx.Module):
 
     @property
     def n_depths(self) -> int:
-        """How many depths q(L) is evaluated at: more than are stored, and the same number for every capacity below it, so
-        that sums over the depths round alike before and after growth."""
+        """How many depths q(L) is evaluated at: more than are stored.
+
+        The number is one for all capacities below it, so that sums over the depths round alike before and after growth.
+        """
         return max(128, self.capacity + 2)
 
     def support(self) -> tuple[Int[Array, ""], Int[Array, ""]]:

@@ -83,7 +83,7 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
         (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
         (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),
         (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),
-        (["--epochs", "many"], "'many' is not a valid int"),
+        (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--omegga", "1"], "No such option"),
     ],
 )

@@ -1,12 +1,13 @@
 """Prediction against the average it stands for."""
 
+import importlib
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import leadline.predict
 from leadline import GaussianLikelihood, InvalidArgumentError, NormalDepth, predict
 from tests.test_free_energy import POSTERIORS, make_model
 from tests.test_network import plain_network, without_noise
@@ -58,10 +59,10 @@ def test_pieces_do_not_change_the_answer(monkeypatch):
     """All rows see the same draws, however they are cut: memory is bounded by the piece."""
     model = batch_of_one(make_model(POSTERIORS["real"]))
     whole = predict(model, X, n_samples=5, key=KEY)
-    monkeypatch.setattr(leadline.predict, "ROWS_AT_ONCE", 16)
-    shapes = []
-    piece = leadline.predict._predict_piece
-    monkeypatch.setattr(leadline.predict, "_predict_piece", lambda m, x, *a: shapes.append(x.shape) or piece(m, x, *a))
+    module = importlib.import_module("leadline.predict")
+    shapes, piece = [], module._predict_piece
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(module, "_predict_piece", lambda m, x, *a: shapes.append(x.shape) or piece(m, x, *a))
     np.testing.assert_allclose(predict(model, X, n_samples=5, key=KEY), whole, rtol=1e-5, atol=1e-6)
     assert shapes == [(16, 3), (16, 3), (8, 3)]
 

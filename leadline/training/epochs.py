@@ -24,7 +24,7 @@ _ORDER, _NOISE, _VALIDATION = range(3)
 
 
 class History(eqx.Module):
-    """What is noted after every epoch, on the validation part; rows are epochs (none for a single one), columns runs."""
+    """What is noted after every epoch, on the validation part, for every run."""
 
     expected_nll: Float[Array, "*epochs runs"]
     depth_kl: Float[Array, "*epochs runs"]

@@ -1,5 +1,7 @@
 """Training: compiled epochs, growth between them, and a word to whoever watches."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,8 +98,8 @@ def train(
     """Train one network per seed, side by side in one compiled program.
 
     `data` and `validation` are (x, y) arrays shared by all runs, or (list of x, list of y) with one entry per run. A
-    run's result depends on its data and its seed, not on the runs beside it. Ctrl-C ends the training and keeps what it
-    has.
+    run's result depends on its data and its seed, not on the runs beside it. Ctrl-C ends the training after the
+    epochs in hand and keeps what it has.
     `report` is told the mean over runs a few times a second; `on_call` sees the whole state after every compiled call.
     """
     check_integer("epochs", epochs, 1)
@@ -117,10 +119,10 @@ def train(
     storage = _Storage(draw_models, recipe)
     fixed = (train_data, validation_data, recipe, min(batch_size, train_data.x.shape[1]))
     rows: list[History] = []
-    done, n_epochs, interrupted = 0, 1, False
+    done, n_epochs = 0, 1
     start = time.perf_counter()
-    try:
-        while done < epochs:
+    with _Interruption() as interruption:
+        while done < epochs and not (interruption.asked and done):
             state = storage.fit(state)
             call_start = time.perf_counter()
             state, history = train_epochs(fixed, state, jnp.array(min(n_epochs, epochs - done)))
@@ -133,14 +135,35 @@ def train(
                 report(_progress(done, rows[-1]))
             if on_call is not None:
                 on_call(state)
-    except KeyboardInterrupt:
-        if done == 0:
-            raise
-        interrupted = True
     state = storage.all_of(state)
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
     seconds = time.perf_counter() - start
-    return Training(kept, _history(rows), done, seconds, interrupted)
+    return Training(kept, _history(rows), done, seconds, interrupted=done < epochs)
+
+
+class _Interruption:
+    """Turns the first Ctrl-C into a question asked between compiled calls, where nothing is half done.
+
+    The second one is an ordinary KeyboardInterrupt. Only the main thread can hear Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "_Interruption":
+        self._listening = threading.current_thread() is threading.main_thread()
+        if self._listening:
+            self._before = signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._listening:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _hear(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 class _Storage:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import signal
 from functools import partial
 
 import equinox as eqx
@@ -31,7 +32,7 @@ KEYS = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
 PARTS = spiral_parts(5, seed=0, n=96)
 # A prior far down and a fast q(L): the depth grows by layers within a few epochs.
 DIVING = (NormalDepth(20.0, 1.0), NormalDepth(6.0, 0.5, 0.025, 0.975))
-DIVING_RECIPE = dataclasses.replace(RECIPES["written"], depth_learning_rate=0.05, initial_scale=0.05)
+DIVING_RECIPE = dataclasses.replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.05, initial_scale=0.05)
 
 small_train = partial(train, PARTS["train"], PARTS["validation"], LIKELIHOOD, width=4, batch_size=32)
 
@@ -163,12 +164,14 @@ def test_the_kept_model_is_the_best_or_the_last():
 def test_interruption_keeps_what_was_trained():
     def interrupt(state):
         if int(state.epoch) >= 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
+    before = signal.getsignal(signal.SIGINT)
     result = small_train(recipe="written", epochs=50, seeds=[0], on_call=interrupt)
     assert result.interrupted
     assert 2 <= result.epochs < 50
     assert len(result.history["free_energy"]) == result.epochs
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_regression_learns_the_noise():

@@ -1,0 +1,158 @@
+"""How long one training step takes, beside the least that its arithmetic and its random numbers can take.
+
+One core, one run, interleaved repeats, so that a busy machine slows both alike; the ratio is what counts. The floor is
+the same matrix products and the same number of normal draws in NumPy, and nothing else: no element-wise work, no Adam.
+The floor of `published`, which draws weights and not activations, would be lower; its ratio is to the same floor.
+
+    python benchmarks/step_time.py [--json FILE] [--repeats N] [--capacity C] [--highest L]
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[name] = "1"
+
+started = time.perf_counter()
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+jax_seconds = time.perf_counter() - started
+import leadline  # noqa: E402
+
+import_seconds = time.perf_counter() - started
+
+import equinox as eqx  # noqa: E402
+import numpy as np  # noqa: E402
+
+from leadline.training.epochs import train_step  # noqa: E402
+from leadline.training.state import TrainingState, init_state  # noqa: E402
+
+BATCH, WIDTH, N_DATA, N_INPUTS, N_CLASSES = 256, 32, 1024, 2, 2
+STEPS = 100
+
+
+def leadline_steps(recipe_name: str, capacity: int, highest: int) -> tuple[Callable[[], None], float]:
+    """STEPS training steps with depths 0 .. highest active, in one compiled call; and the seconds to compile it."""
+    # A q(L) with support 0 .. highest (the 0.975 quantile lies at highest + 1/2) that learns but does not move.
+    recipe = dataclasses.replace(leadline.RECIPES[recipe_name], depth_learning_rate=0.0)
+    scale = (highest + 0.5) / 2.2414
+    depth = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, scale, 0.025, 0.975, recipe.bounds))
+    keys = jnp.stack([jax.random.key(0)])
+    models = leadline.init_models(
+        N_INPUTS,
+        leadline.CategoricalLikelihood(N_CLASSES),
+        depth=depth,
+        recipe=recipe,
+        width=WIDTH,
+        capacity=capacity,
+        key=keys,
+    )
+    state = init_state(models, keys, recipe)
+    assert (int(state.support.lowest[0]), int(state.support.highest[0])) == (0, highest)
+    x = jax.random.normal(keys[0], (1, BATCH, N_INPUTS))
+    y = (x[..., 0] > 0).astype(jnp.int32)
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def one_step(i: jax.Array, arrays: TrainingState) -> TrainingState:
+        state = eqx.combine(arrays, static)
+        key = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
+        state = train_step(state, x, y, jnp.ones(BATCH), jnp.array(N_DATA), key, recipe)
+        return eqx.filter(state, eqx.is_array)
+
+    program = jax.jit(lambda arrays: jax.lax.fori_loop(0, STEPS, one_step, arrays))
+    start = time.perf_counter()
+    compiled = program.lower(arrays).compile()
+    compile_seconds = time.perf_counter() - start
+    return lambda: jax.block_until_ready(compiled(arrays)), compile_seconds
+
+
+def floor_steps(highest: int) -> Callable[[], None]:
+    """The matrix products and normal draws of STEPS such steps, in NumPy."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape, dtype=np.float32)
+
+    def products(n_in: int, n_out: int, gradient_for_input: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Forward, and reverse for the weights and the input; for the means and again for the variances."""
+        x, w, d = normal(BATCH, n_in), normal(n_in, n_out), normal(BATCH, n_out)
+        pairs = [(x, w), (np.ascontiguousarray(x.T), d)]
+        if gradient_for_input:
+            pairs.append((d, np.ascontiguousarray(w.T)))
+        return pairs * 2
+
+    pairs = products(N_INPUTS, WIDTH, gradient_for_input=False)
+    for _ in range(highest):
+        pairs += products(WIDTH, WIDTH, gradient_for_input=True)
+    for _ in range(highest + 1):
+        pairs += products(WIDTH, N_CLASSES, gradient_for_input=True)
+    n_normals = (highest + 1) * BATCH * (WIDTH + N_CLASSES)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            for a, b in pairs:
+                a @ b
+            rng.standard_normal(n_normals, dtype=np.float32)
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", help="write the figures to this file too")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--capacity", type=int, default=8)
+    parser.add_argument("--highest", type=int, default=3, help="depths 0 .. HIGHEST are active")
+    arguments = parser.parse_args()
+
+    written, compile_seconds = leadline_steps("written", arguments.capacity, arguments.highest)
+    published, _ = leadline_steps("published", arguments.capacity, arguments.highest)
+    contestants = {"floor": floor_steps(arguments.highest), "written": written, "published": published}
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for run in contestants.values():
+        run()
+    for _ in range(arguments.repeats):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+
+    median = {name: 1000 * float(np.median(s)) / STEPS for name, s in seconds.items()}
+    result = {
+        "milliseconds_per_step": median,
+        "ratio_to_floor": {name: median[name] / median["floor"] for name in ("written", "published")},
+        "compile_seconds": compile_seconds,
+        "import_seconds": import_seconds,
+        "import_jax_seconds": jax_seconds,
+        "settings": {
+            "batch": BATCH,
+            "width": WIDTH,
+            "capacity": arguments.capacity,
+            "highest": arguments.highest,
+            "repeats": arguments.repeats,
+        },
+        "machine": {"processor": platform.processor() or platform.machine(), "python": sys.version.split()[0]},
+    }
+    print(
+        f"batch {BATCH}, width {WIDTH}, depths 0..{arguments.highest} active, capacity {arguments.capacity}, one core"
+    )
+    print(f"{'':12s}{'ms a step':>12s}{'x floor':>10s}")
+    for name, value in median.items():
+        print(f"{name:12s}{value:12.3f}{value / median['floor']:10.2f}")
+    print(f"compile the step {compile_seconds:.1f} s, import leadline {import_seconds:.2f} s (jax {jax_seconds:.2f} s)")
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,10 +9,10 @@ spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 5000 --out runs/spiral --force
 
 test: $(VENV)/developed lint types
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(VENV)/developed lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .

@@ -15,12 +15,14 @@ from leadline import (
     PoissonDepth,
     UnboundedNetwork,
     evaluate_free_energy,
-    free_energy,
 )
+from leadline import free_energy as eager_free_energy
 from leadline._loops import row
 from leadline.free_energy import weight_kl_by_layer
 from tests.test_network import without_noise
 from tests.tolerances import CLOSED_FORM, STANDARD_ERRORS
+
+free_energy = eqx.filter_jit(eager_free_energy)
 
 KEY, NOISE_KEY = jax.random.key(0), jax.random.key(9)
 X = jax.random.normal(jax.random.key(1), (6, 3))
@@ -97,7 +99,7 @@ def slow_free_energy(model, noise):
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_free_energy_is_the_slow_loop(posterior, noise):
     model = make_model(POSTERIORS[posterior])
-    terms = eqx.filter_jit(free_energy)(model, X, Y, key=NOISE_KEY, noise=noise)
+    terms = free_energy(model, X, Y, key=NOISE_KEY, noise=noise)
     expected = slow_free_energy(model, noise)
     got = (terms.expected_nll, terms.depth_kl, terms.weight_kl)
     np.testing.assert_allclose([float(term) for term in got], expected, rtol=CLOSED_FORM["float32"])
@@ -129,7 +131,7 @@ def test_every_kl_term_counts_exactly_once():
 
 def test_shares_by_layer_sum_to_the_weight_kl():
     model = make_model(POSTERIORS["integer"])
-    shares = weight_kl_by_layer(model)
+    shares = eqx.filter_jit(weight_kl_by_layer)(model)
     total = free_energy(model, X, Y, key=NOISE_KEY).weight_kl
     assert float(shares["layers"].sum() + shares["heads"].sum()) == pytest.approx(float(total), rel=1e-5)
 
@@ -168,6 +170,7 @@ def test_gaussian_noise_is_learned_through_the_free_energy():
     y = jax.random.normal(KEY, (6, 1))
     model = make_model(POSTERIORS["real"], GaussianLikelihood(1, scale=0.8))
 
+    @jax.jit
     def total(raw):
         moved = eqx.tree_at(lambda m: m.likelihood.raw_scale, model, raw)
         return free_energy(moved, X, y, key=NOISE_KEY).total

@@ -18,6 +18,11 @@ def network(capacity=4, **settings):
     return UnboundedNetwork(3, 2, width=5, capacity=capacity, initial_scale=0.3, key=KEY, **settings)
 
 
+@eqx.filter_jit
+def depths(net, highest, noise, lowest=0):
+    return net.depths(X, lowest=lowest, highest=jnp.asarray(highest), key=NOISE_KEY, noise=noise)
+
+
 def without_noise(net):
     """The same network with (almost) no weight noise."""
     raws = lambda n: [  # noqa: E731
@@ -42,7 +47,7 @@ def plain_network(net, depth, x):
 @pytest.mark.parametrize("noise", ["local", "weights"])
 def test_every_depth_is_a_plain_network_and_a_wrong_depth_is_not(noise):
     net = without_noise(network())
-    outputs, _ = net.depths(X, highest=4, key=NOISE_KEY, noise=noise)
+    outputs, _ = depths(net, 4, noise)
     plain = np.stack([plain_network(net, depth, X) for depth in range(5)])
     np.testing.assert_allclose(outputs, plain, rtol=CLOSED_FORM["float32"], atol=CLOSED_FORM["float32"])
     for depth in range(4):
@@ -51,8 +56,8 @@ def test_every_depth_is_a_plain_network_and_a_wrong_depth_is_not(noise):
 
 def test_only_the_heads_in_the_support_are_evaluated():
     net = network()
-    every, every_kl = net.depths(X, highest=4, key=NOISE_KEY, noise="local")
-    some, some_kl = net.depths(X, lowest=1, highest=2, key=NOISE_KEY, noise="local")
+    every, every_kl = depths(net, 4, "local")
+    some, some_kl = depths(net, 2, "local", lowest=1)
     for all_rows, rows in ((every, some), (every_kl, some_kl)):
         np.testing.assert_array_equal(rows[1:3], all_rows[1:3])
         assert np.all(np.asarray(rows)[[0, 3, 4]] == 0)
@@ -61,15 +66,15 @@ def test_only_the_heads_in_the_support_are_evaluated():
 def test_a_larger_capacity_changes_no_output_no_draw_and_no_kl():
     small, large = network(capacity=4), network(capacity=16)
     for noise in ("local", "weights"):
-        a = small.depths(X, highest=4, key=NOISE_KEY, noise=noise)
-        b = large.depths(X, highest=4, key=NOISE_KEY, noise=noise)
+        a = depths(small, 4, noise)
+        b = depths(large, 4, noise)
         for one, other in zip(a, b, strict=True):
             np.testing.assert_array_equal(one, other[:5])
 
 
 def test_kl_at_a_depth_is_the_sum_over_its_path():
     net = network()
-    _, kl = net.depths(X, highest=4, key=NOISE_KEY, noise="local")
+    _, kl = depths(net, 4, "local")
     for depth in range(5):
         blocks = [net.first, *[row(net.deeper, jnp.array(i)) for i in range(depth)]]
         expected = sum(float(block.layer.kl()) for block in blocks) + float(blocks[-1].head.kl())

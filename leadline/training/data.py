@@ -22,8 +22,7 @@ class Data(eqx.Module):
 
 def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None = None) -> Data:
     """Check x [rows, in] and y [rows] (or a list of such, one per run, all of one shape) and pack them."""
-    xs = [x] if isinstance(x, np.ndarray) else list(x)
-    ys = [y] if isinstance(y, np.ndarray) else list(y)
+    xs, ys = ([np.asarray(one) for one in (a if isinstance(a, list | tuple) else [a])] for a in (x, y))
     if len(xs) != len(ys):
         raise InvalidArgumentError(f"`{name}` must have as many x as y, got {len(xs)} and {len(ys)}.")
     for one in xs:

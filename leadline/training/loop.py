@@ -107,9 +107,9 @@ def train(
     if len(seeds) == 0:
         raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
     recipe = get_recipe(recipe)
-    train_data = _for_all_runs(pack("data", *data, likelihood), len(seeds))
+    train_data = _for_all_runs("data", pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
-    validation_data = _for_all_runs(pack("validation", *validation, likelihood, n_inputs), len(seeds))
+    validation_data = _for_all_runs("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
     draw_models = partial(
         jit_lightly(init_models), n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys
@@ -197,7 +197,11 @@ class _Storage:
         return grow(state, fresh_layers(network, state.capacity, self._recipe))
 
 
-def _for_all_runs(data: Data, n_runs: int) -> Data:
+def _for_all_runs(name: str, data: Data, n_runs: int) -> Data:
+    if data.x.shape[0] not in (1, n_runs):
+        raise InvalidArgumentError(
+            f"`{name}` must be one set of rows or one for each of {n_runs} seeds, got {data.x.shape[0]}."
+        )
     x, y = (jnp.broadcast_to(a, (n_runs, *a.shape[1:])) for a in (data.x, data.y))
     return Data(x, y, data.n_rows)
 

@@ -34,7 +34,8 @@ PARTS = spiral_parts(5, seed=0, n=96)
 DIVING = (NormalDepth(20.0, 1.0), NormalDepth(6.0, 0.5, 0.025, 0.975))
 DIVING_RECIPE = dataclasses.replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.05, initial_scale=0.05)
 
-small_train = partial(train, PARTS["train"], PARTS["validation"], LIKELIHOOD, width=4, batch_size=32)
+DATA = {"data": PARTS["train"], "validation": PARTS["validation"], "likelihood": LIKELIHOOD}
+small_train = partial(train, **DATA, width=4, batch_size=32)
 
 
 def assert_same_bits(a, b):
@@ -202,11 +203,15 @@ def test_fixed_depth_has_nothing_to_learn_about_depth():
         ({"depth": "gamma"}, "`depth` must be one of normal, poisson, categorical, a whole number"),
         ({"depth": -1}, "`depth` must be a whole number of at least 0, got -1."),
         ({"seeds": []}, "`seeds` must hold at least one seed, got none."),
+        (
+            {"validation": ([PARTS["test"][0]] * 2, [PARTS["test"][1]] * 2)},
+            "`validation` must be one set of rows or one for each of 1 seeds, got 2.",
+        ),
     ],
 )
 def test_wrong_settings_get_one_sentence(arguments, message):
     with pytest.raises(InvalidArgumentError) as error:
-        small_train(**{"epochs": 1, "seeds": [0], **arguments})
+        train(**{**small_train.keywords, "epochs": 1, "seeds": [0], **arguments})
     assert message in str(error.value)
 
 

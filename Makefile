@@ -9,10 +9,10 @@ spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 5000 --out runs/spiral --force
 
 test: $(VENV)/developed lint types
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/developed lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .

@@ -19,8 +19,9 @@ def plot_depth(ax: "Axes", pmf: np.ndarray, prior: np.ndarray) -> "Axes":
     ax.bar(depth, pmf[:n], width=0.5, color=POSTERIOR_COLOUR, label="posterior q(L)")
     for k in depth[pmf[:n] >= 0.005]:
         ax.annotate(f"{pmf[k]:.2f}", (k, pmf[k]), ha="center", va="bottom", fontsize=8)
-    ax.set(xlabel="hidden layers L", ylabel="probability", xticks=depth, ylim=(0, 1.08), xlim=(-0.6, n - 0.4))
-    ax.legend(frameon=False, loc="upper right")
+    ax.set(xlabel="hidden layers L", ylabel="probability", xticks=depth, ylim=(0, 1.2), xlim=(-0.6, n - 0.4))
+    ax.set_yticks(np.linspace(0, 1, 6))
+    ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
 
 
@@ -45,12 +46,12 @@ def plot_decision(
         cmap="RdBu_r",
         vmin=0,
         vmax=1,
-        alpha=0.55,
+        alpha=0.4,
         interpolation="bilinear",
     )
     ax.figure.colorbar(image, ax=ax, label="P(class 1)", fraction=0.046, pad=0.03)
     for label, colour in enumerate(CLASS_COLOURS):
-        ax.scatter(*x[y == label].T, s=5, color=colour, linewidths=0, label=f"class {label}")
+        ax.scatter(*x[y == label].T, s=9, color=colour, edgecolors="white", linewidths=0.25, label=f"class {label}")
     ax.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
     ax.legend(frameon=True, fontsize=8, loc="upper right", markerscale=2)
     return ax

@@ -1,5 +1,7 @@
 """What every depth distribution must do, in both precisions."""
 
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -39,9 +41,41 @@ FAMILIES = {
 }
 
 
+PRIOR = lambda: PoissonDepth(0.8)  # noqa: E731
+N_SAMPLES = 20_000
+
+
+@eqx.filter_jit
+def compute(q):
+    """All that a distribution can say, in one program."""
+    return {
+        "log_mass": q.log_mass(jnp.arange(-1, 64)),
+        "log_masses": q.log_masses(1024),
+        "fewer_log_masses": q.log_masses(64),
+        "pmf": q.pmf(),
+        "support": q.support(),
+        "mean": q.mean(),
+        "variance": q.variance(),
+        "entropy": q.entropy(),
+        "kl": q.kl(PRIOR()),
+        "kl_to_itself": q.kl(q),
+        "kl_to_its_highest_depth": q.kl(FixedDepth(q.support()[1])),
+        "prior": PRIOR().log_masses(1024),
+        "samples": q.sample(jax.random.key(0), (N_SAMPLES,)),
+    }
+
+
+@cache
+def facts_about(family, precision):
+    with jax.enable_x64(precision == "float64"):
+        return jax.tree.map(np.asarray, compute(FAMILIES[family]()))
+
+
 @pytest.fixture(params=FAMILIES)
-def q(request, precision):
-    return FAMILIES[request.param]()
+def facts(request, precision):
+    facts = facts_about(request.param, precision)
+    assert facts["log_masses"].dtype == precision
+    return facts
 
 
 @pytest.fixture
@@ -49,55 +83,51 @@ def tolerance(precision):
     return CLOSED_FORM[precision]
 
 
-def test_masses_sum_to_one(q, tolerance):
-    assert float(q.pmf().sum()) == pytest.approx(1, abs=tolerance)
+def test_masses_sum_to_one(facts, tolerance):
+    assert facts["pmf"].sum(dtype=np.float64) == pytest.approx(1, abs=tolerance)
 
 
-def test_no_mass_outside_the_support(q):
-    lowest, highest = (int(end) for end in q.support())
-    log_masses = np.asarray(q.log_mass(jnp.arange(64)))
-    inside = np.zeros(64, bool)
-    inside[lowest : highest + 1] = True
-    assert np.all(np.isfinite(log_masses[inside]))
-    assert np.all(log_masses[~inside] == -np.inf)
-    assert float(q.log_mass(-1)) == -np.inf
+def test_no_mass_outside_the_support(facts):
+    lowest, highest = facts["support"]
+    depth = np.arange(1024)
+    inside = (depth >= lowest) & (depth <= highest)
+    assert np.all(np.isfinite(facts["log_masses"][inside]))
+    assert np.all(facts["log_masses"][~inside] == -np.inf)
+    assert facts["log_mass"][0] == -np.inf  # of depth -1
 
 
-def test_masses_do_not_depend_on_how_many_are_asked_for(q, tolerance):
-    n = int(min(q.support()[1], 40)) + 1
-    np.testing.assert_allclose(q.pmf(n), q.pmf()[:n], rtol=tolerance)
+def test_masses_do_not_depend_on_how_many_are_asked_for(facts, tolerance):
+    np.testing.assert_allclose(facts["fewer_log_masses"], facts["log_masses"][:64], rtol=tolerance)
+    np.testing.assert_array_equal(facts["log_mass"][1:], facts["log_masses"][:64])
 
 
-def test_moments_and_entropy_are_the_sums(q, tolerance):
-    pmf = np.asarray(q.pmf(), np.float64)
+def test_moments_and_entropy_are_the_sums(facts, tolerance):
+    pmf = facts["pmf"].astype(np.float64)
     depth = np.arange(len(pmf))
     mean = pmf @ depth
-    assert float(q.mean()) == pytest.approx(mean, rel=tolerance, abs=tolerance)
-    assert float(q.variance()) == pytest.approx(pmf @ (depth - mean) ** 2, rel=tolerance, abs=tolerance)
-    assert float(q.entropy()) == pytest.approx(-pmf[pmf > 0] @ np.log(pmf[pmf > 0]), rel=tolerance, abs=tolerance)
+    assert facts["mean"] == pytest.approx(mean, rel=tolerance, abs=tolerance)
+    assert facts["variance"] == pytest.approx(pmf @ (depth - mean) ** 2, rel=tolerance, abs=tolerance)
+    assert facts["entropy"] == pytest.approx(-pmf[pmf > 0] @ np.log(pmf[pmf > 0]), rel=tolerance, abs=tolerance)
 
 
-def test_kl_is_the_sum_and_vanishes_for_itself(q, tolerance):
-    prior = PoissonDepth(0.8)
-    pmf, log_q = np.asarray(q.pmf(), np.float64), np.asarray(q.log_mass(jnp.arange(1024)), np.float64)
-    gap = np.where(pmf > 0, log_q - np.asarray(prior.log_mass(jnp.arange(1024)), np.float64), 0)
-    assert float(q.kl(prior)) == pytest.approx(pmf @ gap, rel=tolerance, abs=tolerance)
-    assert float(q.kl(prior)) > 0
-    assert float(q.kl(q)) == 0
+def test_kl_is_the_sum_and_vanishes_for_itself(facts, tolerance):
+    pmf = facts["pmf"].astype(np.float64)
+    gap = (facts["log_masses"].astype(np.float64) - facts["prior"])[pmf > 0]
+    assert facts["kl"] == pytest.approx(pmf[pmf > 0] @ gap, rel=tolerance, abs=tolerance)
+    assert facts["kl"] > 0
+    assert facts["kl_to_itself"] == 0
 
 
-def test_kl_is_infinite_where_the_prior_has_no_mass(q):
-    if int(q.support()[0]) != int(q.support()[1]):
-        assert float(q.kl(FixedDepth(int(q.support()[1])))) == np.inf
+def test_kl_is_infinite_where_the_prior_has_no_mass(facts):
+    lowest, highest = facts["support"]
+    assert facts["kl_to_its_highest_depth"] == (0 if lowest == highest else np.inf)
 
 
-def test_samples_have_the_masses(q):
-    n = 20_000
-    samples = np.asarray(q.sample(jax.random.key(0), (n,)))
-    pmf = np.asarray(q.pmf(), np.float64)
-    frequency = np.bincount(samples, minlength=1024) / n
+def test_samples_have_the_masses(facts):
+    pmf = facts["pmf"].astype(np.float64)
+    frequency = np.bincount(facts["samples"], minlength=1024) / N_SAMPLES
     assert np.all(frequency[pmf == 0] == 0)
-    standard_error = np.sqrt(pmf * (1 - pmf) / n) + 1 / n
+    standard_error = np.sqrt(pmf * (1 - pmf) / N_SAMPLES) + 1 / N_SAMPLES
     assert np.all(np.abs(frequency - pmf) <= STANDARD_ERRORS * standard_error)
 
 

@@ -10,7 +10,7 @@ from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import evaluate_free_energy, predict
 from leadline.recipes import RECIPES, Recipe
-from leadline.training import Training, init_models, run_model, train
+from leadline.training import Training, TrainingDivergedError, init_models, run_model, train
 
 __all__ = [
     "RECIPES",
@@ -28,6 +28,7 @@ __all__ = [
     "PoissonDepth",
     "Recipe",
     "Training",
+    "TrainingDivergedError",
     "UnboundedNetwork",
     "__version__",
     "evaluate_free_energy",

@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
+LARGEST_INTEGER = 2**31 - 1
+"""The largest whole number that the compiled programs hold."""
+
 
 class InvalidArgumentError(ValueError):
     """A wrong value given by the user; its message stands alone, without a traceback."""
@@ -31,9 +34,11 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
         raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
 
 
-def check_integer(name: str, value: Any, minimum: int) -> None:
+def check_integer(name: str, value: Any, minimum: int, maximum: int = LARGEST_INTEGER) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise InvalidArgumentError(f"`{name}` must be a whole number of at least {minimum}, got {value!r}.")
+    if value > maximum:
+        raise InvalidArgumentError(f"`{name}` must be at most {maximum}, got {value!r}.")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:

@@ -1,13 +1,21 @@
 """The command line: arguments in, one call, text out."""
 
+import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
+from leadline.experiments.records import check_out, write_record, writing
+from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
+from leadline.report.summary import summarise
+from leadline.training import TrainingDivergedError
+from leadline.training.progress import ProgressLine
 
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",
@@ -52,27 +60,22 @@ def spiral(
 
     Example: leadline spiral --omega 10 --epochs 5000 --out runs/ten
     """
-    # Imported here so that --help does not wait for JAX.
-    from contextlib import nullcontext
-
-    from rich.console import Console
-
-    from leadline.experiments.records import check_out, write_record
-    from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
-    from leadline.report.summary import summarise
-    from leadline.training.progress import ProgressLine
-
-    settings = SpiralSettings(omega, int(depth) if depth.lstrip("-").isdigit() else depth, recipe, epochs, seed, width)
+    settings = SpiralSettings(
+        omega, int(depth) if re.fullmatch("-?[0-9]+", depth) else depth, recipe, epochs, seed, width
+    )
     settings.check()
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}-seed{seed}"
     check_out(out, force)
 
     console = Console(stderr=True)
-    with nullcontext() if quiet else ProgressLine(epochs, console) as line:
-        run = run_spiral(settings, line)
-    with nullcontext() if quiet else console.status("drawing ..."):
-        draw(run, out / "spiral.png")
+    try:
+        with nullcontext() if quiet else ProgressLine(epochs, console) as line:
+            run = run_spiral(settings, line)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written.", 130)
     path = write_record(out, run.record)
+    with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):
+        draw(run, out / "spiral.png")
     if not quiet:
         typer.echo(summarise(run.record))
         typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
@@ -86,12 +89,10 @@ def main() -> None:
         app()
     except InvalidArgumentError as error:
         _fail(str(error), 2)
-    except OSError as error:
-        _fail(f"Cannot write {error.filename}: {error.strerror}.", 2)
-    except KeyboardInterrupt:
-        _fail("Interrupted; nothing was written.", 130)
+    except TrainingDivergedError as error:
+        _fail(str(error), 1)
 
 
-def _fail(message: str, status: int) -> None:
+def _fail(message: str, status: int) -> NoReturn:
     typer.echo(f"leadline: {message}", err=True)
     sys.exit(status)

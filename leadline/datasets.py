@@ -26,5 +26,6 @@ def spiral(n: int, omega: float, rng: np.random.Generator) -> tuple[np.ndarray, 
 
 def spiral_parts(omega: float, seed: int, n: int = 1024) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """The paper's three independent samples: `train`, `validation` and `test`; they depend on omega and seed alone."""
+    check_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
     return {part: spiral(n, omega, rng) for part in ("train", "validation", "test")}

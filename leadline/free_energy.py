@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
 
 from leadline.distributions.base import expectation
 from leadline.layers import Noise
-from leadline.model import Model
+from leadline.model import Model, check_fits
 
 
 class FreeEnergy(eqx.Module):
@@ -23,6 +23,8 @@ class FreeEnergy(eqx.Module):
 
     def tempered(self, temperature: float | Float[Array, ""]) -> Float[Array, ""]:
         """The free energy with the weight KL multiplied by `temperature`."""
+        if isinstance(temperature, float) and temperature == 0:  # leave it out: 0 times an infinite KL is not 0
+            return self.expected_nll + self.depth_kl
         return self.expected_nll + self.depth_kl + temperature * self.weight_kl
 
 
@@ -48,7 +50,7 @@ def free_energy(
     weight of each row (0 for padding), and `walk` the depths (lowest, highest) to evaluate, which must cover the
     support of q(L).
     """
-    lowest, highest = model.support() if walk is None else walk
+    lowest, highest = check_fits("model", model.support(), model.capacity) if walk is None else walk
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()
     scale = 1.0 if n_data is None else n_data / n_batch

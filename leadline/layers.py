@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from leadline._checks import check_choice, check_positive
 from leadline._numerics import softplus_inverse
 
 Noise = Literal["local", "weights"]
@@ -38,6 +39,8 @@ class GaussianLinear(eqx.Module):
         prior_scale: float = 1.0,
     ):
         """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + e N(0, 1), e = sqrt(2 / (in + out))."""
+        check_positive("initial_scale", initial_scale)
+        check_positive("prior_scale", prior_scale)
         spread = (2 / (n_in + n_out)) ** 0.5
         centre = softplus_inverse(jnp.asarray(initial_scale, float))
         mean, shift = spread * jax.random.normal(key, (2, n_out, n_in + 1))
@@ -48,9 +51,8 @@ class GaussianLinear(eqx.Module):
     def __call__(
         self, x: Float[Array, "*batch in"], *, key: Key[Array, ""], noise: Noise
     ) -> Float[Array, "*batch out"]:
-        if noise == "local":
-            return self._local(x, key)
-        return self._sampled(x, key)
+        check_choice("noise", noise, NOISES)
+        return self._local(x, key) if noise == "local" else self._sampled(x, key)
 
     def _local(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))

@@ -59,13 +59,10 @@ class CategoricalLikelihood(Likelihood):
         y = np.asarray(y)
         if y.shape != (n_rows,):
             raise InvalidArgumentError(f"`{name}` must hold one label for each of {n_rows} rows, got shape {y.shape}.")
-        if y.dtype.kind not in "iub" and not (y.dtype.kind == "f" and np.all(y == np.round(y))):
-            raise InvalidArgumentError(
-                f"`{name}` must hold whole numbers 0 to {self.n_classes - 1}, got {y.dtype} values."
-            )
-        outside = y[(y < 0) | (y >= self.n_classes)]
-        if len(outside):
-            raise InvalidArgumentError(f"`{name}` must hold labels 0 to {self.n_classes - 1}, got {outside[0]}.")
+        numbers = y.dtype.kind in "iubf"
+        wrong = y[~((y >= 0) & (y < self.n_classes) & (y == np.round(y)))] if numbers else y
+        if len(wrong):
+            raise InvalidArgumentError(f"`{name}` must hold labels 0 to {self.n_classes - 1}, got {wrong[0]}.")
         return y.astype(np.int32)
 
 
@@ -88,6 +85,8 @@ class GaussianLikelihood(Likelihood):
         return jax.nn.softplus(self.raw_scale)
 
     def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch out"]) -> Float[Array, "*batch"]:
+        if y.shape != output.shape:
+            raise InvalidArgumentError(f"`y` must have the shape of the output, {output.shape}, got {y.shape}.")
         return jnp.sum(jax.scipy.stats.norm.logpdf(y, output, self.scale), axis=-1)
 
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 out"]:

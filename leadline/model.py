@@ -1,11 +1,24 @@
 """The generative model and its posterior, in one place: network, likelihood, p(L), q(L)."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from leadline._checks import InvalidArgumentError, is_traced
 from leadline.distributions import DepthDistribution
 from leadline.likelihoods import Likelihood
 from leadline.network import UnboundedNetwork
+
+
+def check_fits(name: str, support: tuple[Array, Array], capacity: int) -> tuple[Array, Array]:
+    """The support of q(L), which must lie within the layers that a model stores."""
+    highest = support[1]
+    if not is_traced(highest) and jnp.any(highest > capacity):
+        raise InvalidArgumentError(
+            f"`{name}` must store all layers that q(L) needs, but its capacity is {capacity} and q(L) reaches depth "
+            f"{highest.max()}."
+        )
+    return support
 
 
 class Model(eqx.Module):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from leadline._checks import check_integer, check_positive
+from leadline._checks import check_integer
 from leadline._loops import bounded_scan
 from leadline.layers import GaussianLinear, Noise
 
@@ -52,8 +52,7 @@ class UnboundedNetwork(eqx.Module):
         check_integer("n_inputs", n_inputs, 1)
         check_integer("width", width, 1)
         check_integer("capacity", capacity, 1)
-        check_positive("initial_scale", initial_scale)
-        check_positive("prior_scale", prior_scale)
+        check_integer("n_outputs", n_outputs, 1)
         scales = {"initial_scale": initial_scale, "prior_scale": prior_scale}
         # Block l is drawn from the key folded with l: the same weights whenever it is added.
         self.first = Block(n_inputs, width, n_outputs, key=jax.random.fold_in(key, 0), **scales)

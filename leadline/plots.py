@@ -13,7 +13,9 @@ PRIOR_COLOUR, POSTERIOR_COLOUR = "#bdbdbd", "#d95f02"
 
 def plot_depth(ax: "Axes", pmf: np.ndarray, prior: np.ndarray) -> "Axes":
     """q(L) as bars before the prior p(L), over the depths that either gives more than one percent."""
-    n = int(np.flatnonzero((pmf > 0.01) | (prior[: len(pmf)] > 0.01)).max()) + 1
+    size = max(len(pmf), len(prior))
+    pmf, prior = (np.pad(masses, (0, size - len(masses))) for masses in (pmf, prior))
+    n = int(np.flatnonzero((pmf > 0.01) | (prior > 0.01)).max()) + 1
     depth = np.arange(n)
     ax.bar(depth, prior[:n], width=0.9, color=PRIOR_COLOUR, label="prior p(L)")
     ax.bar(depth, pmf[:n], width=0.5, color=POSTERIOR_COLOUR, label="posterior q(L)")

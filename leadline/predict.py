@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from leadline._checks import check_features, check_integer
+from leadline._checks import InvalidArgumentError, check_features, check_integer
 from leadline._numerics import bucket
 from leadline.free_energy import FreeEnergy, free_energy
-from leadline.model import Model
+from leadline.model import Model, check_fits
 
 ROWS_AT_ONCE = 1024
 """Rows are predicted in pieces of this size: memory does not grow with their number."""
@@ -24,8 +24,7 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     the mean square of the targets [runs, rows, 2, outputs]. All rows see the same draws. `models` and `key` have a
     leading axis of runs; only the heads in the support of q(L) are evaluated.
     """
-    check_integer("n_samples", n_samples, 1)
-    check_features("x", x, models.network.n_inputs)
+    x = _checked(x, models, n_samples, key)
     walk = _walk(models)
     pieces = []
     for start in range(0, len(x), ROWS_AT_ONCE):
@@ -77,6 +76,8 @@ def evaluate_free_energy(
     models: Model, x: np.ndarray, y: np.ndarray, *, n_samples: int = 32, key: Key[Array, " runs"]
 ) -> FreeEnergy:
     """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights; per run."""
+    x = _checked(x, models, n_samples, key)
+    y = models.likelihood.check_targets("y", y, len(x))
     walk = _walk(models)
     total = None
     for start in range(0, len(x), ROWS_AT_ONCE):
@@ -111,8 +112,24 @@ def _evaluate_piece(
     return jax.vmap(one_run)(models, key)
 
 
+def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.ndarray:
+    check_integer("n_samples", n_samples, 1)
+    runs = models.network.first.layer.bias_mean.shape[:-1]
+    if len(runs) != 1 or key.shape != runs:
+        raise InvalidArgumentError(f"`models` and `key` must have one axis of runs, got shapes {runs} and {key.shape}.")
+    x = np.asarray(x)
+    check_features("x", x, models.network.n_inputs)
+    return x
+
+
+@eqx.filter_jit
+def _supports(models: Model) -> tuple[Array, Array]:
+    return jax.vmap(lambda model: model.support())(models)
+
+
 def _walk(models: Model) -> tuple[Array, Array]:
-    lowest, highest = eqx.filter_jit(jax.vmap(lambda model: model.support()))(models)
+    """The depths that some run needs."""
+    lowest, highest = check_fits("models", _supports(models), models.capacity)
     return lowest.min(), highest.max()
 
 

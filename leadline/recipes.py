@@ -1,12 +1,25 @@
 """Training recipes by name: the choices that the paper's text and its published code make differently."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from leadline._checks import InvalidArgumentError, check_choice, check_integer
+import jax.numpy as jnp
+import numpy as np
+
+from leadline._checks import (
+    InvalidArgumentError,
+    check_at_least,
+    check_choice,
+    check_integer,
+    check_positive,
+    is_traced,
+)
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+from leadline.distributions.base import N_DEPTHS
 from leadline.distributions.normal import Bounds
 from leadline.layers import Noise
+
+Keep = Literal["lowest_free_energy", "last"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +33,7 @@ class Recipe:
     """Local reparameterisation, or one weight sample per layer and batch."""
     bounds: Bounds
     """Whether the quantile window of a normal q(L) has real or integer edges."""
-    keep: Literal["lowest_free_energy", "last"]
+    keep: Keep
     """Which model training returns: the one of the lowest validation free energy, or the last iterate."""
     initial_scale: float = 1.0
     """Standard deviation of the weights' posterior at the start."""
@@ -31,6 +44,16 @@ class Recipe:
     """Adam's rates for the weights and for the parameters of q(L)."""
     n_samples: int = 100
     """Weight samples behind a prediction (eq. 10)."""
+
+    def __post_init__(self) -> None:
+        check_choice("noise", self.noise, get_args(Noise))
+        check_choice("bounds", self.bounds, get_args(Bounds))
+        check_choice("keep", self.keep, get_args(Keep))
+        for name in ("temperature", "learning_rate", "depth_learning_rate"):
+            check_at_least(name, getattr(self, name), 0)
+        for name in ("initial_scale", "prior_scale"):
+            check_positive(name, getattr(self, name))
+        check_integer("n_samples", self.n_samples, 1)
 
 
 PUBLISHED = Recipe("published", temperature=0.0, noise="weights", bounds="integer", keep="last")
@@ -52,7 +75,7 @@ def get_recipe(recipe: str | Recipe) -> Recipe:
 
 
 def depth_distributions(
-    depth: str | int | tuple[DepthDistribution, DepthDistribution], recipe: Recipe
+    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution], recipe: Recipe
 ) -> tuple[DepthDistribution, DepthDistribution]:
     """p(L) and the initial q(L).
 
@@ -61,17 +84,32 @@ def depth_distributions(
     """
     match depth:
         case (DepthDistribution() as prior, DepthDistribution() as posterior):
-            return prior, posterior
+            return _checked(prior, posterior)
         case "normal":
             return NormalDepth(0.0, 1.15), NormalDepth(0.0, 1.8, 0.025, 0.975, recipe.bounds)
         case "poisson":
             return PoissonDepth(0.5), PoissonDepth(1.0, 0.95)
         case "categorical":
             return CategoricalDepth(), CategoricalDepth()
-        case int() if not isinstance(depth, bool):
-            check_integer("depth", depth, 0)
-            return FixedDepth(depth), FixedDepth(depth)
+        case int() | np.integer() if not isinstance(depth, bool):
+            return FixedDepth(int(depth)), FixedDepth(int(depth))
     raise InvalidArgumentError(
         f"`depth` must be one of {', '.join(DEPTHS)}, a whole number of at least 0, or a pair of depth distributions "
         f"(prior, posterior), got {depth!r}."
     )
+
+
+def _checked(prior: DepthDistribution, posterior: DepthDistribution) -> tuple[DepthDistribution, DepthDistribution]:
+    """A posterior whose support ends and lies within the prior's: otherwise there is nothing finite to minimise."""
+    highest = posterior.support()[1]
+    if is_traced(highest):
+        return prior, posterior
+    if not jnp.all(highest < N_DEPTHS - 1):
+        raise InvalidArgumentError(
+            f"`depth`: the support of the posterior must end, got {posterior}; give it an upper quantile below 1."
+        )
+    if not jnp.all(jnp.isfinite(posterior.kl(prior))):
+        raise InvalidArgumentError(
+            f"`depth`: the prior must have mass wherever the posterior has, got {prior} for {posterior}."
+        )
+    return prior, posterior

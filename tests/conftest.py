@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
@@ -20,6 +21,14 @@ def precision(request):
     """Run a test in both precisions; gives the name of the float type."""
     with jax.enable_x64(request.param == "float64"):
         yield request.param
+
+
+@pytest.fixture
+def as_users_have_it():
+    """Without the tests' type checks: what a wrong argument gets in real life."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -44,8 +44,8 @@ def test_gaussian_is_scipys(precision):
         ([0, 1, 3], "`y` must hold labels 0 to 2, got 3."),
         ([0, -1, 2], "`y` must hold labels 0 to 2, got -1."),
         ([0, 1], "`y` must hold one label for each of 3 rows, got shape (2,)."),
-        ([0.5, 1.0, 2.0], "`y` must hold whole numbers 0 to 2, got float64 values."),
-        (["a", "b", "c"], "`y` must hold whole numbers 0 to 2, got <U1 values."),
+        ([0.5, 1.0, 2.0], "`y` must hold labels 0 to 2, got 0.5."),
+        (["a", "b", "c"], "`y` must hold labels 0 to 2, got a."),
     ],
 )
 def test_wrong_labels_get_one_sentence(y, message):

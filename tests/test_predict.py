@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline import GaussianLikelihood, InvalidArgumentError, NormalDepth, predict
+from leadline import (
+    FixedDepth,
+    GaussianLikelihood,
+    InvalidArgumentError,
+    NormalDepth,
+    evaluate_free_energy,
+    free_energy,
+    predict,
+)
 from tests.test_free_energy import POSTERIORS, make_model
 from tests.test_network import plain_network, without_noise
 from tests.tolerances import CLOSED_FORM, STANDARD_ERRORS
@@ -76,6 +84,30 @@ def test_regression_gives_mean_and_mean_square():
     np.testing.assert_allclose(square, np.tensordot(q, outputs**2, 1) + 0.25, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("as_users_have_it")
+def test_models_that_do_not_fit_are_refused():
+    model = make_model(FixedDepth(20))
+    message = "must store all layers that q(L) needs, but its capacity is 8 and q(L) reaches depth 20."
+    with pytest.raises(InvalidArgumentError) as error:
+        predict(batch_of_one(model), X, key=KEY)
+    assert str(error.value) == f"`models` {message}"
+    with pytest.raises(InvalidArgumentError) as error:
+        free_energy(model, jnp.asarray(X), jnp.zeros(40, int), key=KEY[0])
+    assert str(error.value) == f"`model` {message}"
+    with pytest.raises(InvalidArgumentError, match=r"`models` and `key` must have one axis of runs, got shapes \(\)"):
+        predict(model, X, key=KEY)
+
+
+def test_free_energy_takes_targets_in_either_shape_and_refuses_wrong_ones():
+    model = batch_of_one(make_model(NormalDepth(1.5, 0.3, 0.025, 0.975), GaussianLikelihood(1, scale=0.5)))
+    y = np.linspace(-1, 1, 40)
+    flat, column = (evaluate_free_energy(model, X, targets, n_samples=2, key=KEY) for targets in (y, y[:, None]))
+    assert float(flat.expected_nll[0]) == float(column.expected_nll[0])
+    with pytest.raises(InvalidArgumentError, match="`y` must be finite, got nan"):
+        evaluate_free_energy(model, X, np.full(40, np.nan), key=KEY)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
 @pytest.mark.parametrize(
     ("x", "arguments", "message"),
     [

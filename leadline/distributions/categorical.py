@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from leadline._checks import check_integer
-from leadline.distributions.base import DepthDistribution
+from leadline.distributions.base import N_DEPTHS, DepthDistribution
 
 
 class CategoricalDepth(DepthDistribution):
@@ -14,7 +14,7 @@ class CategoricalDepth(DepthDistribution):
     logits: Float[Array, " options"]
 
     def __init__(self, max_depth: int = 10):
-        check_integer("max_depth", max_depth, 0)
+        check_integer("max_depth", max_depth, 0, N_DEPTHS - 2)
         self.logits = jnp.zeros(max_depth + 1)
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:

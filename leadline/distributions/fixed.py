@@ -1,10 +1,11 @@
 """One depth, known in advance: an ordinary Bayesian network."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline._checks import check_integer, is_traced
-from leadline.distributions.base import DepthDistribution
+from leadline.distributions.base import N_DEPTHS, DepthDistribution
 
 
 class FixedDepth(DepthDistribution):
@@ -14,7 +15,7 @@ class FixedDepth(DepthDistribution):
 
     def __init__(self, depth: int | Int[Array, ""]):
         if not is_traced(depth):
-            check_integer("depth", depth if isinstance(depth, int) else int(depth), 0)
+            check_integer("depth", np.asarray(depth)[()], 0, N_DEPTHS - 2)
         self.depth = jnp.asarray(depth, jnp.int32)
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import gammaln
 
-from leadline._checks import check_positive, check_quantiles
+from leadline._checks import InvalidArgumentError, check_positive
 from leadline._numerics import softplus_inverse
 from leadline.distributions.base import DepthDistribution
 
@@ -23,7 +23,8 @@ class PoissonDepth(DepthDistribution):
 
     def __init__(self, rate: float | Float[Array, ""] = 1.0, upper_quantile: float = 1.0):
         check_positive("rate", rate)
-        check_quantiles(0.0, upper_quantile)
+        if not 0 < upper_quantile <= 1:
+            raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {upper_quantile}.")
         self.raw_rate = softplus_inverse(jnp.asarray(rate, float))
         self.upper_quantile = upper_quantile
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +18,33 @@ def check_out(out: Path, force: bool) -> None:
         raise InvalidArgumentError(f"`out` must be a directory, got the file {out}.")
     if not force and (out / RECORD).exists() and not _interrupted(out / RECORD):
         raise InvalidArgumentError(f"`out` {out} holds a finished record already; choose another or use --force.")
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".write-test"
+        probe.touch()
+        probe.unlink()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the file system says against it becomes one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidArgumentError(f"`out` must be writable, got {path}: {error.strerror or error}.") from error
 
 
 def write_record(out: Path, record: dict[str, Any]) -> Path:
     """Write the record whole or not at all."""
     path = out / RECORD
     part = path.with_suffix(".part")
-    with part.open("w") as file:
-        json.dump(record, file, indent=1)
+    with writing(path), part.open("w") as file:
+        json.dump(record, file, indent=1, allow_nan=False)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
+    with writing(path):
+        part.replace(path)
     return path
 
 

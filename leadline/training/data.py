@@ -22,7 +22,8 @@ class Data(eqx.Module):
 
 def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None = None) -> Data:
     """Check x [rows, in] and y [rows] (or a list of such, one per run, all of one shape) and pack them."""
-    xs, ys = ([np.asarray(one) for one in (a if isinstance(a, list | tuple) else [a])] for a in (x, y))
+    several = isinstance(x, list | tuple) and len(x) > 0 and np.ndim(x[0]) == 2
+    xs, ys = ([np.asarray(one) for one in (a if several else [a])] for a in (x, y))
     if len(xs) != len(ys):
         raise InvalidArgumentError(f"`{name}` must have as many x as y, got {len(xs)} and {len(ys)}.")
     for one in xs:
@@ -35,9 +36,12 @@ def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None
     ys = [likelihood.check_targets(f"{name} y", one, n_rows) for one in ys]
     padding = bucket(n_rows) - n_rows
 
-    def stack(arrays: list[np.ndarray], dtype: Any) -> Array:
-        padded = [np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays]
-        return jnp.asarray(np.stack(padded), dtype)
+    def stack(what: str, arrays: list[np.ndarray]) -> Array:
+        padded = np.stack([np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays])
+        stacked = jnp.asarray(padded, jnp.int32 if padded.dtype.kind == "i" else float)
+        if not jnp.all(jnp.isfinite(stacked)):
+            largest = np.abs(padded).max()
+            raise InvalidArgumentError(f"`{name} {what}` must fit into {stacked.dtype}, got {largest}; rescale it.")
+        return stacked
 
-    y_dtype = jnp.int32 if ys[0].dtype.kind == "i" else float
-    return Data(stack(xs, float), stack(ys, y_dtype), jnp.array(n_rows, jnp.int32))
+    return Data(stack("x", [one.astype(float) for one in xs]), stack("y", ys), jnp.array(n_rows, jnp.int32))

@@ -24,7 +24,10 @@ _ORDER, _NOISE, _VALIDATION = range(3)
 
 
 class History(eqx.Module):
-    """What is noted after every epoch, on the validation part, for every run."""
+    """What is noted after every epoch, for every run.
+
+    The expected NLL is that of the validation part, scaled to the size of the training part, so that the terms add up.
+    """
 
     expected_nll: Float[Array, "*epochs runs"]
     depth_kl: Float[Array, "*epochs runs"]

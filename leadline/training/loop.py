@@ -36,6 +36,10 @@ SECONDS_PER_CALL = 0.3
 _WEIGHTS, _TRAINING = range(2)
 
 
+class TrainingDivergedError(RuntimeError):
+    """The free energy stopped being a finite number."""
+
+
 @dataclass(frozen=True)
 class Training:
     """What training gives back."""
@@ -54,13 +58,14 @@ def init_models(
     n_inputs: int,
     likelihood: Likelihood,
     *,
-    depth: str | int | tuple[DepthDistribution, DepthDistribution] = "normal",
-    recipe: Recipe,
+    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution] = "normal",
+    recipe: str | Recipe = "published",
     width: int = 32,
     capacity: int = MIN_CAPACITY,
     key: Key[Array, " runs"],
 ) -> Model:
     """Untrained models, one per key, on a leading axis of runs."""
+    recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
     build = partial(
         UnboundedNetwork,
@@ -76,8 +81,12 @@ def init_models(
     return Model(networks, *rest)
 
 
+_init_models_quickly = jit_lightly(init_models)
+
+
 def run_model(models: Model, run: int) -> Model:
     """One run's model out of a batch."""
+    check_integer("run", run, 0, models.network.first.layer.bias_mean.shape[0] - 1)
     return jax.tree.map(lambda a: a[run], models)
 
 
@@ -86,7 +95,7 @@ def train(
     validation: tuple[Any, Any],
     likelihood: Likelihood,
     *,
-    depth: str | int | tuple[DepthDistribution, DepthDistribution] = "normal",
+    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution] = "normal",
     recipe: str | Recipe = "published",
     epochs: int = 20_000,
     batch_size: int = 256,
@@ -106,14 +115,15 @@ def train(
     check_integer("batch_size", batch_size, 1)
     if len(seeds) == 0:
         raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
+    for seed in seeds:
+        check_integer("seeds", seed, 0)
     recipe = get_recipe(recipe)
+    depth = depth_distributions(depth, recipe)
     train_data = _for_all_runs("data", pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
     validation_data = _for_all_runs("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    draw_models = partial(
-        jit_lightly(init_models), n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys
-    )
+    draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
 
     state = init_state(draw_models(), jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys), recipe)
     storage = _Storage(draw_models, recipe)
@@ -130,12 +140,13 @@ def train(
             call_seconds = time.perf_counter() - call_start
             rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
             done += finished
+            _check_finite(state, rows[-1], seeds)
             n_epochs = _next_call(n_epochs, call_seconds)
             if report is not None and finished:
                 report(_progress(done, rows[-1]))
             if on_call is not None:
                 on_call(state)
-    state = storage.all_of(state)
+    state = storage.all_of(storage.fit(state))
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
     seconds = time.perf_counter() - start
     return Training(kept, _history(rows), done, seconds, interrupted=done < epochs)
@@ -207,9 +218,21 @@ def _for_all_runs(name: str, data: Data, n_runs: int) -> Data:
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:
-    """So many epochs that a call takes about SECONDS_PER_CALL; the first ones, which compile, at most double it."""
+    """So many epochs that a call takes about SECONDS_PER_CALL, at most four times as many as in the last."""
     wanted = int(n_epochs * SECONDS_PER_CALL / max(seconds, 1e-6))
     return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
+
+
+def _check_finite(state: TrainingState, history: History, seeds: list[int] | tuple[int, ...]) -> None:
+    """Stop at a NaN or an infinity: nothing after it means anything."""
+    parameters = jax.tree.leaves(eqx.filter(state.model.depth_posterior, eqx.is_inexact_array))
+    by_run = [np.asarray(a).reshape(len(seeds), -1).T for a in parameters] + jax.tree.leaves(history)
+    broken = ~np.all([np.isfinite(a).all(axis=0) for a in by_run], axis=0)
+    if np.any(broken):
+        raise TrainingDivergedError(
+            f"Training diverged by epoch {int(state.epoch)} for the seeds {np.asarray(seeds)[broken].tolist()}: the "
+            "free energy is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
+        )
 
 
 def _progress(epoch: int, history: History) -> Progress:

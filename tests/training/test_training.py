@@ -13,11 +13,14 @@ import pytest
 
 from leadline import (
     RECIPES,
+    CategoricalDepth,
     CategoricalLikelihood,
     FixedDepth,
     GaussianLikelihood,
     InvalidArgumentError,
     NormalDepth,
+    PoissonDepth,
+    TrainingDivergedError,
     init_models,
     train,
 )
@@ -163,12 +166,17 @@ def test_the_kept_model_is_the_best_or_the_last():
 
 
 def test_interruption_keeps_what_was_trained():
+    states = []
+
     def interrupt(state):
+        states.append(jax.tree.map(jnp.copy, state))
         if int(state.epoch) >= 2:
             signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    result = small_train(recipe="written", epochs=50, seeds=[0], on_call=interrupt)
+    keep_last = dataclasses.replace(RECIPES["written"], keep="last")
+    result = small_train(recipe=keep_last, epochs=50, seeds=[0], on_call=interrupt)
+    assert_same_bits(result.model, states[-1].model)  # the last iterate
     assert result.interrupted
     assert 2 <= result.epochs < 50
     assert len(result.history["free_energy"]) == result.epochs
@@ -190,9 +198,25 @@ def test_regression_learns_the_noise():
     np.testing.assert_array_equal(result.history["depth_kl"], 0.0)
 
 
+def test_divergence_is_one_sentence_and_never_a_result():
+    """Depth 40 with weights of scale 1: the activations overflow in the first pass."""
+    with pytest.raises(TrainingDivergedError, match=r"diverged by epoch 1 for the seeds \[0\]"):
+        train(**DATA, depth=40, recipe="written", width=32, batch_size=32, epochs=2, seeds=[0])
+
+
+def test_settings_that_have_no_finite_free_energy_are_refused():
+    with pytest.raises(InvalidArgumentError, match="the support of the posterior must end"):
+        small_train(depth=(PoissonDepth(0.5), PoissonDepth(1.0)), epochs=1, seeds=[0])
+    with pytest.raises(InvalidArgumentError, match="the prior must have mass wherever the posterior has"):
+        small_train(depth=(CategoricalDepth(1), PoissonDepth(1.0, 0.95)), epochs=1, seeds=[0])
+
+
+@pytest.mark.usefixtures("as_users_have_it")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"seeds": [-1]}, "`seeds` must be a whole number of at least 0, got -1."),
+        ({"seeds": [2**40]}, "`seeds` must be at most 2147483647, got 1099511627776."),
         ({"epochs": 0}, "`epochs` must be a whole number of at least 1, got 0."),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
         ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
@@ -212,6 +236,7 @@ def test_wrong_settings_get_one_sentence(arguments, message):
     assert message in str(error.value)
 
 
+@pytest.mark.usefixtures("as_users_have_it")
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
@@ -220,6 +245,7 @@ def test_wrong_settings_get_one_sentence(arguments, message):
         (np.ones((0, 2)), [], "`data x` must be a table with at least one row and one column, got shape (0, 2)."),
         (np.ones(4), [0, 1, 0, 1], "`data x` must be a table with at least one row and one column, got shape (4,)."),
         (np.ones((4, 3)), [0, 1, 0, 1], "`validation x` must have 3 columns, got 2."),
+        (np.full((4, 2), 1e39), [0, 1, 0, 1], "`data x` must fit into float32, got 1e+39; rescale it."),
     ],
 )
 def test_wrong_data_get_one_sentence(x, y, message):

@@ -1,0 +1,130 @@
+"""The two recipes, cell by cell, and that a step of training follows them."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline import (
+    RECIPES,
+    CategoricalDepth,
+    CategoricalLikelihood,
+    FixedDepth,
+    InvalidArgumentError,
+    NormalDepth,
+    PoissonDepth,
+    init_models,
+)
+from leadline._loops import row
+from leadline.recipes import depth_distributions
+from leadline.training.epochs import train_step
+from leadline.training.loop import run_model
+from leadline.training.state import init_state
+from tests.tolerances import GRADIENT
+
+COMMON = {
+    "initial_scale": 1.0,
+    "prior_scale": 1.0,
+    "learning_rate": 0.005,
+    "depth_learning_rate": 0.0005,
+    "n_samples": 100,
+}
+
+
+def test_the_cells_of_the_table():
+    published = {"temperature": 0.0, "noise": "weights", "bounds": "integer", "keep": "last"}
+    written = {"temperature": 1.0, "noise": "local", "bounds": "real", "keep": "lowest_free_energy"}
+    assert dataclasses.asdict(RECIPES["published"]) == {"name": "published", **published, **COMMON}
+    assert dataclasses.asdict(RECIPES["written"]) == {"name": "written", **written, **COMMON}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_depth_families_start_where_the_paper_starts(recipe):
+    prior, posterior = depth_distributions("normal", recipe)
+    assert eqx.tree_equal(prior, NormalDepth(0.0, 1.15))
+    assert eqx.tree_equal(posterior, NormalDepth(0.0, 1.8, 0.025, 0.975, recipe.bounds))
+    prior, posterior = depth_distributions("poisson", recipe)
+    assert eqx.tree_equal(prior, PoissonDepth(0.5))
+    assert eqx.tree_equal(posterior, PoissonDepth(1.0, 0.95))
+    for prior_or_posterior in depth_distributions("categorical", recipe):
+        assert eqx.tree_equal(prior_or_posterior, CategoricalDepth(10))
+    for prior_or_posterior in depth_distributions(np.int64(4), recipe):
+        assert eqx.tree_equal(prior_or_posterior, FixedDepth(4))
+
+
+def plain_objective(params, model, x, y, row_weight, n_data, key, recipe):
+    """Sum of NLL over the batch + (batch / n_data) (depth KL + temperature x weight KL), as a plain Python loop."""
+    model = eqx.combine(params, model)
+    prior = jnp.asarray(model.depth_prior.log_masses(6))
+    log_q = model.depth_posterior.log_masses(6)
+    blocks = [model.network.first, *[row(model.network.deeper, jnp.array(i)) for i in range(5)]]
+    hidden, path_kl, total = x, 0.0, 0.0
+
+    def linear(layer, x, key):
+        weight_scale, bias_scale = jax.nn.softplus(layer.weight_raw), jax.nn.softplus(layer.bias_raw)
+        if recipe.noise == "weights":
+            draw = jax.random.normal(key, (weight_scale.shape[0], weight_scale.shape[1] + 1))
+            weight, bias = layer.weight_mean + weight_scale * draw[:, :-1], layer.bias_mean + bias_scale * draw[:, -1]
+            return x @ weight.T + bias
+        mean = x @ layer.weight_mean.T + layer.bias_mean
+        variance = x**2 @ (weight_scale**2).T + bias_scale**2
+        return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
+
+    for depth in range(6):
+        if not np.isfinite(jax.lax.stop_gradient(log_q)[depth]):
+            continue
+        layer_key, head_key = jax.random.split(jax.random.fold_in(key, depth))
+        hidden = jax.nn.leaky_relu(linear(blocks[depth].layer, hidden, layer_key), 0.1)
+        path_kl += blocks[depth].layer.kl()
+        log_p = jax.nn.log_softmax(linear(blocks[depth].head, hidden, head_key))
+        nll = -(row_weight * log_p[jnp.arange(len(y)), y]).sum()
+        kl = recipe.temperature * (path_kl + blocks[depth].head.kl()) + log_q[depth] - prior[depth]
+        total += jnp.exp(log_q[depth]) * (nll + row_weight.sum() / n_data * kl)
+    return total
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_step_descends_the_batch_objective(recipe):
+    """Adam's first moment after one step is a tenth of the gradient; the batch has two rows of padding."""
+    key = jnp.stack([jax.random.key(0)])
+    models = init_models(2, CategoricalLikelihood(2), recipe=recipe, width=4, key=key)
+    state = init_state(models, key, recipe)
+    x = jax.random.normal(key[0], (1, 8, 2))
+    y = (x[..., 0] > 0).astype(jnp.int32)
+    row_weight = jnp.array([1.0] * 6 + [0.0] * 2)
+    stepped = eqx.filter_jit(train_step)(state, x, y, row_weight, jnp.array(30), key, recipe)
+
+    model = run_model(models, 0)
+    params, static = eqx.partition(model, eqx.is_inexact_array)
+    # With local noise the draws of a batch depend on its shape, so the padding must be there, with weight zero.
+    gradient = jax.grad(lambda p: plain_objective(p, static, x[0], y[0], row_weight, 30, key[0], recipe))(params)
+    moments = stepped.optimiser
+    pairs = [
+        (moments.first["layer"][0].mu, gradient.network.first.layer),
+        (moments.first["head"][0].mu, gradient.network.first.head),
+        (moments.deeper["layer"][0].mu, gradient.network.deeper.layer),
+        (moments.deeper["head"][0].mu, gradient.network.deeper.head),
+        (moments.depth_posterior[0].mu, gradient.depth_posterior),
+    ]
+    for moment, expected in pairs:
+        for a, b in zip(jax.tree.leaves(moment), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(10 * a[0], b, rtol=GRADIENT, atol=GRADIENT * float(jnp.abs(b).max()) + 1e-6)
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("noise", "lokal", "`noise` must be one of local, weights, got 'lokal'."),
+        ("keep", "first", "`keep` must be one of lowest_free_energy, last, got 'first'."),
+        ("learning_rate", -0.1, "`learning_rate` must be at least 0, got -0.1."),
+        ("prior_scale", 0.0, "`prior_scale` must be positive and finite, got 0.0."),
+    ],
+)
+def test_a_wrong_recipe_gets_one_sentence(field, value, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        dataclasses.replace(RECIPES["written"], **{field: value})
+    assert str(error.value) == message

@@ -20,10 +20,11 @@ from leadline import free_energy as eager_free_energy
 from leadline._loops import row
 from leadline.free_energy import weight_kl_by_layer
 from tests.test_network import without_noise
-from tests.tolerances import CLOSED_FORM, STANDARD_ERRORS
+from tests.tolerances import CLOSED_FORM, MANY_SUMS, STANDARD_ERRORS
 
 free_energy = eqx.filter_jit(eager_free_energy)
 
+FLOAT32 = CLOSED_FORM["float32"]
 KEY, NOISE_KEY = jax.random.key(0), jax.random.key(9)
 X = jax.random.normal(jax.random.key(1), (6, 3))
 Y = jnp.array([0, 1, 1, 0, 1, 0])
@@ -102,9 +103,9 @@ def test_free_energy_is_the_slow_loop(posterior, noise):
     terms = free_energy(model, X, Y, key=NOISE_KEY, noise=noise)
     expected = slow_free_energy(model, noise)
     got = (terms.expected_nll, terms.depth_kl, terms.weight_kl)
-    np.testing.assert_allclose([float(term) for term in got], expected, rtol=CLOSED_FORM["float32"])
-    assert float(terms.total) == pytest.approx(sum(expected), rel=CLOSED_FORM["float32"])
-    assert float(terms.tempered(0.0)) == pytest.approx(expected[0] + expected[1], rel=CLOSED_FORM["float32"])
+    np.testing.assert_allclose([float(term) for term in got], expected, rtol=FLOAT32)
+    assert float(terms.total) == pytest.approx(sum(expected), rel=FLOAT32)
+    assert float(terms.tempered(0.0)) == pytest.approx(expected[0] + expected[1], rel=FLOAT32)
 
 
 def test_every_kl_term_counts_exactly_once():
@@ -126,14 +127,17 @@ def test_every_kl_term_counts_exactly_once():
             shifted = bias.at[at].set(40.0)
             rise = 0.5 * (40.0**2 - float(bias[at]) ** 2)
             after = float(weight_kl(eqx.tree_at(place, model, shifted)))
-            assert after - before == pytest.approx(probability * rise, rel=1e-4, abs=1e-3), (level, name)
+            assert after - before == pytest.approx(probability * rise, rel=MANY_SUMS, abs=MANY_SUMS * before), (
+                level,
+                name,
+            )
 
 
 def test_shares_by_layer_sum_to_the_weight_kl():
     model = make_model(POSTERIORS["integer"])
     shares = eqx.filter_jit(weight_kl_by_layer)(model)
     total = free_energy(model, X, Y, key=NOISE_KEY).weight_kl
-    assert float(shares["layers"].sum() + shares["heads"].sum()) == pytest.approx(float(total), rel=1e-5)
+    assert float(shares["layers"].sum() + shares["heads"].sum()) == pytest.approx(float(total), rel=FLOAT32)
 
 
 def test_a_point_mass_is_an_ordinary_network_and_a_wrong_depth_is_not():
@@ -148,7 +152,7 @@ def test_a_point_mass_is_an_ordinary_network_and_a_wrong_depth_is_not():
     output = plain_network(model.network, 2, X)
     log_prob = output - np.log(np.exp(output).sum(axis=1, keepdims=True))
     nll = -log_prob[np.arange(6), np.asarray(Y)].sum()
-    assert float(at_two.expected_nll) == pytest.approx(nll, rel=CLOSED_FORM["float32"])
+    assert float(at_two.expected_nll) == pytest.approx(nll, rel=FLOAT32)
     assert float(at_two.depth_kl) == 0
     assert abs(float(terms(1)[1].expected_nll) - nll) > 0.01
 
@@ -158,11 +162,11 @@ def test_batches_are_unbiased_and_padding_does_not_count():
     model = eqx.tree_at(lambda m: m.network, model, without_noise(model.network))
     whole = free_energy(model, X, Y, key=KEY)
     halves = [free_energy(model, X[part], Y[part], key=KEY, n_data=6) for part in (slice(3), slice(3, 6))]
-    assert float(sum(half.total for half in halves)) / 2 == pytest.approx(float(whole.total), rel=1e-5)
+    assert float(sum(half.total for half in halves)) / 2 == pytest.approx(float(whole.total), rel=FLOAT32)
     padded_x, padded_y = jnp.concatenate([X, 7 * jnp.ones((2, 3))]), jnp.append(Y, jnp.array([0, 0]))
     weight = jnp.array([1.0] * 6 + [0.0] * 2)
     padded = free_energy(model, padded_x, padded_y, key=KEY, n_data=6, row_weight=weight)
-    assert float(padded.total) == pytest.approx(float(whole.total), rel=1e-5)
+    assert float(padded.total) == pytest.approx(float(whole.total), rel=FLOAT32)
 
 
 def test_gaussian_noise_is_learned_through_the_free_energy():
@@ -190,4 +194,4 @@ def test_evaluation_is_the_mean_over_weight_samples():
     )
     error = float(draws.std()) * np.sqrt(2 / 400)
     assert abs(float(terms.expected_nll[0]) - float(draws.mean())) <= STANDARD_ERRORS * error
-    assert float(terms.weight_kl[0]) == pytest.approx(float(free_energy(model, X, Y, key=KEY).weight_kl), rel=1e-5)
+    assert float(terms.weight_kl[0]) == pytest.approx(float(free_energy(model, X, Y, key=KEY).weight_kl), rel=FLOAT32)

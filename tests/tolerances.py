@@ -3,3 +3,8 @@
 CLOSED_FORM = {"float32": 1e-5, "float64": 1e-8}
 GRADIENT = 1e-4
 STANDARD_ERRORS = 4
+
+# Float32 results that went through many sums, in another order or with other shapes.
+MANY_SUMS = 1e-4
+# Two trainings of dozens of steps whose rounding differs: differences grow from step to step.
+TRAJECTORY = 1e-3

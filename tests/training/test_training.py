@@ -33,8 +33,10 @@ LIKELIHOOD = CategoricalLikelihood(2)
 KEYS = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
 PARTS = spiral_parts(5, seed=0, n=96)
 # A prior far down and a fast q(L): the depth grows by layers within a few epochs.
-DIVING = (PoissonDepth(30.0), PoissonDepth(3.0, 0.95))
-DIVING_RECIPE = dataclasses.replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.1, initial_scale=0.05)
+DIVING = (PoissonDepth(500.0), PoissonDepth(3.0, 0.95))
+DIVING_RECIPE = dataclasses.replace(
+    RECIPES["written"], temperature=0.0, learning_rate=0.0005, depth_learning_rate=0.1, initial_scale=0.05
+)
 
 DATA = {"data": PARTS["train"], "validation": PARTS["validation"], "likelihood": LIKELIHOOD}
 small_train = partial(train, **DATA, width=4, batch_size=32)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import InvalidArgumentError, check_features, check_integer
+from leadline._compilation import jit_lightly
 from leadline._numerics import bucket
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.model import Model, check_fits
@@ -92,7 +93,7 @@ def evaluate_free_energy(
     return total
 
 
-@eqx.filter_jit
+@jit_lightly
 def _evaluate_piece(
     models: Model,
     x: Array,

@@ -30,7 +30,8 @@ def check_finite(name: str, value: Any) -> None:
 
 
 def check_at_least(name: str, value: float, minimum: float) -> None:
-    if not (np.isfinite(value) and value >= minimum):
+    check_finite(name, value)
+    if value < minimum:
         raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
 
 

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -72,6 +72,8 @@ def spiral(
         with nullcontext() if quiet else ProgressLine(epochs, console) as line:
             run = run_spiral(settings, line)
     except KeyboardInterrupt:
+        with suppress(OSError):  # not empty, if something else is in it
+            out.rmdir()
         _fail("interrupted; nothing was written.", 130)
     path = write_record(out, run.record)
     with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):

@@ -50,6 +50,7 @@ def free_energy(
     weight of each row (0 for padding), and `walk` the depths (lowest, highest) to evaluate, which must cover the
     support of q(L).
     """
+    x, y = jnp.asarray(x), jnp.asarray(y)
     lowest, highest = check_fits("model", model.support(), model.capacity) if walk is None else walk
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()

@@ -117,7 +117,10 @@ def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.nda
     check_integer("n_samples", n_samples, 1)
     runs = models.network.first.layer.bias_mean.shape[:-1]
     if len(runs) != 1 or key.shape != runs:
-        raise InvalidArgumentError(f"`models` and `key` must have one axis of runs, got shapes {runs} and {key.shape}.")
+        raise InvalidArgumentError(
+            f"`models` and `key` must have one axis of runs, got shapes {runs} and {key.shape}; "
+            "take the models as `train` returns them, and `jax.random.split(key, number of runs)`."
+        )
     x = np.asarray(x)
     check_features("x", x, models.network.n_inputs)
     return x

@@ -41,7 +41,7 @@ def test_parts_are_independent_and_depend_on_the_seed():
     ("n", "omega", "message"),
     [
         (10, -1.0, "`omega` must be at least 0, got -1.0."),
-        (10, float("nan"), "`omega` must be at least 0, got nan."),
+        (10, float("nan"), "`omega` must be finite, got nan."),
         (0, 1.0, "`n` must be a whole number of at least 1, got 0."),
     ],
 )

@@ -15,7 +15,7 @@ class FixedDepth(DepthDistribution):
 
     def __init__(self, depth: int | Int[Array, ""]):
         if not is_traced(depth):
-            check_integer("depth", np.asarray(depth)[()], 0, N_DEPTHS - 2)
+            check_integer("depth", np.asarray(depth).item(), 0, N_DEPTHS - 2)
         self.depth = jnp.asarray(depth, jnp.int32)
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:

@@ -11,8 +11,8 @@ def summarise(record: dict[str, Any]) -> str:
     lines = [
         f"test accuracy  {record['accuracy']:.2f} %",
         f"test NLL       {record['nll']:.4f} nats per point (calibration error {record['ece']:.3f})",
-        f"free energy    {record['free_energy']:.1f} nats = {terms['expected_nll']:.1f} expected NLL "
-        f"+ {terms['depth_kl']:.2f} depth KL + {terms['weight_kl']:.1f} weight KL",
+        f"free energy    {record['free_energy']:.1f} nats on the training data: {terms['expected_nll']:.1f} expected "
+        f"NLL + {terms['depth_kl']:.2f} depth KL + {terms['weight_kl']:.1f} weight KL",
         f"depth          {record['depth_mean']:.2f} ± {record['depth_std']:.2f}",
     ]
     lowest, highest = record["depth_support"]

@@ -38,7 +38,8 @@ def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None
 
     def stack(what: str, arrays: list[np.ndarray]) -> Array:
         padded = np.stack([np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays])
-        stacked = jnp.asarray(padded, jnp.int32 if padded.dtype.kind == "i" else float)
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            stacked = jnp.asarray(padded, jnp.int32 if padded.dtype.kind == "i" else float)
         if not jnp.all(jnp.isfinite(stacked)):
             largest = np.abs(padded).max()
             raise InvalidArgumentError(f"`{name} {what}` must fit into {stacked.dtype}, got {largest}; rescale it.")

@@ -24,6 +24,7 @@ from leadline import (
     train,
 )
 from leadline.datasets import spiral_parts
+from leadline.training import loop
 from leadline.training.data import pack
 from leadline.training.epochs import train_epochs
 from leadline.training.state import fresh_layers, grow, init_state, shelve
@@ -96,7 +97,9 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     assert result.history["depth_support"][-1, 0, 1] > 16
 
     key = jnp.stack([jax.random.key(3)])
-    models = init_models(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
+    # Compiled as training compiles it: rounding differs from the same operations one by one.
+    draw = loop._init_models_quickly
+    models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
     state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), DIVING_RECIPE)
     data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
     state, history = train_epochs((*data, DIVING_RECIPE, 32), state, jnp.array(epochs))
@@ -104,7 +107,8 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
 
 
-def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back():
+def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back(monkeypatch):
+    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.02)  # layers move between calls: have many
     capacities = []
     rising = (PoissonDepth(0.1), PoissonDepth(6.0, 0.95))
     result = small_train(

@@ -48,10 +48,6 @@ def write_record(out: Path, record: dict[str, Any]) -> Path:
     return path
 
 
-def read_record(out: Path) -> dict[str, Any]:
-    return json.loads((out / RECORD).read_text())
-
-
 def _interrupted(path: Path) -> bool:
     try:
         return bool(json.loads(path.read_text()).get("interrupted"))

@@ -68,7 +68,7 @@ def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> Spir
         report=report,
     )
     x_test, y_test = parts["test"]
-    probabilities = predict(training.model, x_test, n_samples=recipe.n_samples, key=_key(settings, _TEST))[0]
+    probabilities = predict(training.model, x_test, n_samples=recipe.n_samples, key=_key(settings.seed, _TEST))[0]
     record = {
         **asdict(settings),
         "epochs": training.epochs,
@@ -78,7 +78,7 @@ def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> Spir
         "brier": metrics.brier(probabilities, y_test),
         "ece": metrics.ece(probabilities, y_test),
         **depth_summary(run_model(training.model, 0)),
-        **_free_energy(training.model, parts["train"], _key(settings, _FREE_ENERGY)),
+        **_free_energy(training.model, parts["train"], _key(settings.seed, _FREE_ENERGY)),
         "seconds": round(training.seconds, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,
@@ -109,7 +109,7 @@ def draw(run: SpiralRun, path: Path) -> None:
 
     record, (x, y) = run.record, run.parts["train"]
     grid, extent = plots.decision_grid(x)
-    probability = predict(run.model, grid, n_samples=20, key=_key_of(record["seed"], _TEST))[0, :, 1]
+    probability = predict(run.model, grid, n_samples=20, key=_key(record["seed"], _TEST))[0, :, 1]
     prior = np.asarray(run_model(run.model, 0).depth_prior.pmf())
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
@@ -137,9 +137,5 @@ def _free_energy(model: Model, train: tuple[np.ndarray, np.ndarray], key: jax.Ar
     }
 
 
-def _key(settings: SpiralSettings, purpose: int) -> jax.Array:
-    return _key_of(settings.seed, purpose)
-
-
-def _key_of(seed: int, purpose: int) -> jax.Array:
+def _key(seed: int, purpose: int) -> jax.Array:
     return jnp.stack([jax.random.fold_in(jax.random.key(seed), purpose)])

@@ -37,7 +37,7 @@ import equinox as eqx  # noqa: E402
 import numpy as np  # noqa: E402
 
 from leadline.training.data import pack  # noqa: E402
-from leadline.training.epochs import train_epochs, train_step  # noqa: E402
+from leadline.training.epochs import Task, train_epochs, train_step  # noqa: E402
 from leadline.training.state import TrainingState, init_state  # noqa: E402
 
 BATCH, WIDTH, N_DATA, N_INPUTS, N_CLASSES = 256, 32, 1024, 2, 2
@@ -47,7 +47,7 @@ STEPS = 100
 def leadline_steps(recipe_name: str, capacity: int, highest: int) -> Callable[[], None]:
     """STEPS training steps with depths 0 .. highest active, in one compiled call."""
     # A q(L) with support 0 .. highest (the 0.975 quantile lies at highest + 1/2) that learns but does not move.
-    recipe = dataclasses.replace(leadline.RECIPES[recipe_name], depth_learning_rate=0.0)
+    recipe = dataclasses.replace(leadline.RECIPES[recipe_name], depth_learning_rate=0.0, unfreeze=False)
     scale = (highest + 0.5) / 2.2414
     depth = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, scale, 0.025, 0.975, recipe.bounds))
     keys = jnp.stack([jax.random.key(0)])
@@ -60,7 +60,7 @@ def leadline_steps(recipe_name: str, capacity: int, highest: int) -> Callable[[]
         capacity=capacity,
         key=keys,
     )
-    state = init_state(models, keys, recipe)
+    state = init_state(models, keys, jnp.array([recipe.temperature]))
     assert (int(state.support.lowest[0]), int(state.support.highest[0])) == (0, highest)
     x = jax.random.normal(keys[0], (1, BATCH, N_INPUTS))
     y = (x[..., 0] > 0).astype(jnp.int32)
@@ -69,7 +69,7 @@ def leadline_steps(recipe_name: str, capacity: int, highest: int) -> Callable[[]
     def one_step(i: jax.Array, arrays: TrainingState) -> TrainingState:
         state = eqx.combine(arrays, static)
         key = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
-        state = train_step(state, x, y, jnp.ones(BATCH), jnp.array(N_DATA), key, recipe)
+        state = train_step(state, x, y, jnp.ones(BATCH), jnp.array(N_DATA), key, jnp.array(0.5), recipe)
         return eqx.filter(state, eqx.is_array)
 
     program = jax.jit(lambda arrays: jax.lax.fori_loop(0, STEPS, one_step, arrays))
@@ -80,12 +80,14 @@ def compile_training() -> float:
     """Seconds to trace and compile what a user waits for: whole epochs of `written` with validation, on all cores."""
     recipe, likelihood = leadline.RECIPES["written"], leadline.CategoricalLikelihood(N_CLASSES)
     keys = jnp.stack([jax.random.key(0)])
-    state = init_state(leadline.init_models(N_INPUTS, likelihood, recipe=recipe, width=WIDTH, key=keys), keys, recipe)
+    state = init_state(
+        leadline.init_models(N_INPUTS, likelihood, recipe=recipe, width=WIDTH, key=keys), keys, jnp.ones(1)
+    )
     rng = np.random.default_rng(0)
     data = pack("data", rng.normal(size=(N_DATA, N_INPUTS)), rng.integers(2, size=N_DATA), likelihood)
     start = time.perf_counter()
     lower = train_epochs.lower  # pyright: ignore[reportFunctionMemberAccess]
-    lower((data, data, recipe, BATCH), state, jnp.array(1)).compile()
+    lower(Task(data, data, jnp.array(1), recipe, BATCH), state, jnp.array(1)).compile()
     return time.perf_counter() - start
 
 
@@ -142,9 +144,9 @@ def main() -> None:
         print(compile_training())
         return
     compile_seconds = compile_elsewhere()
-    written = leadline_steps("written", arguments.capacity, arguments.highest)
-    published = leadline_steps("published", arguments.capacity, arguments.highest)
-    contestants = {"floor": floor_steps(arguments.highest), "written": written, "published": published}
+    contestants = {"floor": floor_steps(arguments.highest)}
+    for name in leadline.RECIPES:
+        contestants[name] = leadline_steps(name, arguments.capacity, arguments.highest)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
         run()
@@ -157,7 +159,7 @@ def main() -> None:
     median = {name: 1000 * float(np.median(s)) / STEPS for name, s in seconds.items()}
     result = {
         "milliseconds_per_step": median,
-        "ratio_to_floor": {name: median[name] / median["floor"] for name in ("written", "published")},
+        "ratio_to_floor": {name: median[name] / median["floor"] for name in leadline.RECIPES},
         "compile_training_seconds": compile_seconds,
         "import_seconds": import_seconds,
         "import_jax_seconds": jax_seconds,

@@ -35,6 +35,11 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
         raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
 
 
+def check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise InvalidArgumentError(f"`{name}` must lie between 0 and 1, got {value}.")
+
+
 def check_integer(name: str, value: Any, minimum: int, maximum: int = LARGEST_INTEGER) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise InvalidArgumentError(f"`{name}` must be a whole number of at least {minimum}, got {value!r}.")

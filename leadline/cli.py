@@ -4,7 +4,7 @@ import re
 import sys
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -47,9 +47,20 @@ def spiral(
         str, typer.Option(help="Family of q(L): normal, poisson, categorical, or a fixed number of hidden layers.")
     ] = "normal",
     recipe: Annotated[
-        str, typer.Option(help="published (the code behind the paper's figures) or written.")
-    ] = "published",
-    epochs: Annotated[int, typer.Option(help="Passes over the 1024 training points.")] = 20_000,
+        str,
+        typer.Option(help="leadline, published (the code behind the paper's figures) or written (the paper's text)."),
+    ] = "leadline",
+    temperature: Annotated[
+        str | None,
+        typer.Option(help="Factor on the weight KL, or auto: chosen by validation likelihood. Default: the recipe's."),
+    ] = None,
+    restarts: Annotated[
+        int | None, typer.Option(help="Networks trained side by side and averaged. Default: the recipe's.")
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes of each network over the 1024 training points. Default: the recipe's."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides the data, the initial weights and the noise.")] = 1,
     width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 32,
     out: Annotated[Path | None, typer.Option(help="Where record.json and spiral.png go.")] = None,
@@ -58,18 +69,24 @@ def spiral(
 ) -> None:
     """Train on the paper's spiral data and write a record and a picture.
 
-    Example: leadline spiral --omega 10 --epochs 5000 --out runs/ten
+    Examples: leadline spiral --omega 10 --epochs 1000 --out runs/ten; leadline spiral --omega 25 --temperature auto
     """
     settings = SpiralSettings(
-        omega, int(depth) if re.fullmatch("-?[0-9]+", depth) else depth, recipe, epochs, seed, width
-    )
-    settings.check()
+        omega,
+        int(depth) if re.fullmatch("-?[0-9]+", depth) else depth,
+        recipe,
+        _number(temperature),
+        restarts,
+        epochs,
+        seed,
+        width,
+    ).resolved()
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}-seed{seed}"
     check_out(out, force)
 
     console = Console(stderr=True)
     try:
-        with nullcontext() if quiet else ProgressLine(epochs, console) as line:
+        with nullcontext() if quiet else ProgressLine(settings.epochs or 1, console) as line:
             run = run_spiral(settings, line)
     except KeyboardInterrupt:
         with suppress(OSError):  # not empty, if something else is in it
@@ -83,6 +100,14 @@ def spiral(
         typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
     if run.record.get("interrupted"):
         raise typer.Exit(130)
+
+
+def _number(text: str | None) -> Any:
+    """A number where the text is one; else the text, for the library to judge."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def main() -> None:

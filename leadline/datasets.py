@@ -24,8 +24,14 @@ def spiral(n: int, omega: float, rng: np.random.Generator) -> tuple[np.ndarray, 
     return mean + NOISE_SCALE * rng.standard_normal((n, 2)), y
 
 
-def spiral_parts(omega: float, seed: int, n: int = 1024) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The paper's three independent samples: `train`, `validation` and `test`; they depend on omega and seed alone."""
+def spiral_parts(
+    omega: float, seed: int, n: int = 1024, n_test: int | None = None
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The paper's three independent samples: `train`, `validation` and `test`; they depend on omega and seed alone.
+
+    A larger test part (`n_test` rows instead of n) leaves the other two as they are.
+    """
     check_integer("seed", seed, 0)
     rng = np.random.default_rng(seed)
-    return {part: spiral(n, omega, rng) for part in ("train", "validation", "test")}
+    sizes = {"train": n, "validation": n, "test": n if n_test is None else n_test}
+    return {part: spiral(size, omega, rng) for part, size in sizes.items()}

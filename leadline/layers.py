@@ -16,17 +16,30 @@ sample of the `weights` shared by the whole batch (Bayes by backprop). Their mea
 
 NOISES = get_args(Noise)
 
+Prior = Literal["fixed", "unit", "weight"]
+"""The scale of the weights' prior: `fixed`, or learned with the posterior (empirical Bayes), two numbers per `unit` or
+one per `weight`. A learned scale shrinks where a weight is of no use; what is not used then costs nothing."""
+
+InitialMeans = Literal["glorot", "he"]
+"""The spread e of the initial means: sqrt(2 / (in + out)), as in the paper, or sqrt(2 / in)."""
+
 
 class GaussianLinear(eqx.Module):
     """y = W x + b with independent Gaussian weights: q(w) = N(mean, scale^2), p(w) = N(0, prior_scale^2).
 
-    The scales are kept as `raw` values: scale = softplus(raw).
+    The scales are kept as `raw` values: scale = softplus(raw). With a prior per `unit`, the weight from input i to
+    output j has prior_scale exp(u_i + v_j), and the bias of output j has prior_scale exp(v_j).
     """
 
     weight_mean: Float[Array, "out in"]
     weight_raw: Float[Array, "out in"]
     bias_mean: Float[Array, " out"]
     bias_raw: Float[Array, " out"]
+    log_input_scale: Float[Array, " in"] | None
+    """u, for a prior per unit."""
+    log_output_scale: Float[Array, " out"] | None
+    """v, likewise."""
+    prior: Prior = eqx.field(static=True)
     prior_scale: float = eqx.field(static=True)
 
     def __init__(
@@ -36,16 +49,24 @@ class GaussianLinear(eqx.Module):
         *,
         key: Key[Array, ""],
         initial_scale: float = 1.0,
+        initial_means: InitialMeans = "glorot",
         prior_scale: float = 1.0,
+        prior: Prior = "fixed",
     ):
-        """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + e N(0, 1), e = sqrt(2 / (in + out))."""
+        """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + e N(0, 1)."""
         check_positive("initial_scale", initial_scale)
+        check_choice("initial_means", initial_means, get_args(InitialMeans))
         check_positive("prior_scale", prior_scale)
-        spread = (2 / (n_in + n_out)) ** 0.5
+        check_choice("prior", prior, get_args(Prior))
+        spread = (2 / (n_in if initial_means == "he" else n_in + n_out)) ** 0.5
         centre = softplus_inverse(jnp.asarray(initial_scale, float))
         mean, shift = spread * jax.random.normal(key, (2, n_out, n_in + 1))
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
+        per_unit = prior == "unit"
+        self.log_input_scale = jnp.zeros(n_in) if per_unit else None
+        self.log_output_scale = jnp.zeros(n_out) if per_unit else None
+        self.prior = prior
         self.prior_scale = prior_scale
 
     def __call__(
@@ -69,15 +90,36 @@ class GaussianLinear(eqx.Module):
 
     def kl(self) -> Float[Array, ""]:
         """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
-        return _kl(self.weight_mean, self.weight_raw, self.prior_scale) + _kl(
-            self.bias_mean, self.bias_raw, self.prior_scale
-        )
+        if self.prior == "weight":
+            return _kl_at_best_scale(self.weight_mean, self.weight_raw) + _kl_at_best_scale(
+                self.bias_mean, self.bias_raw
+            )
+        weight_scale, bias_scale = self.prior_scales()
+        return _kl(self.weight_mean, self.weight_raw, weight_scale) + _kl(self.bias_mean, self.bias_raw, bias_scale)
+
+    def prior_scales(self) -> tuple[Float[Array, "*out_in"], Float[Array, "*out"]]:
+        """The standard deviations of the prior of the weights and of the biases."""
+        if self.log_input_scale is not None and self.log_output_scale is not None:
+            bias_scale = self.prior_scale * jnp.exp(self.log_output_scale)
+            return bias_scale[:, None] * jnp.exp(self.log_input_scale), bias_scale
+        if self.prior == "weight":
+            return _best_scale(self.weight_mean, self.weight_raw), _best_scale(self.bias_mean, self.bias_raw)
+        return jnp.array(self.prior_scale), jnp.array(self.prior_scale)
 
 
-def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: float) -> Float[Array, ""]:
+def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: Array) -> Float[Array, ""]:
     """Sum of ln(s_p / s) + (s^2 + m^2) / (2 s_p^2) - 1/2."""
     ratio = jax.nn.softplus(raw) / prior_scale
     return jnp.sum(0.5 * (jnp.square(ratio) + jnp.square(mean / prior_scale) - 1) - jnp.log(ratio))
+
+
+def _kl_at_best_scale(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"]) -> Float[Array, ""]:
+    """The same at the s_p of each weight that makes it smallest, s_p^2 = m^2 + s^2: sum of ln(1 + m^2 / s^2) / 2."""
+    return 0.5 * jnp.sum(jnp.log1p(jnp.square(mean / jax.nn.softplus(raw))))
+
+
+def _best_scale(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    return jnp.sqrt(jnp.square(mean) + jnp.square(jax.nn.softplus(raw)))
 
 
 @jax.custom_vjp

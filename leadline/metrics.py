@@ -22,12 +22,24 @@ def brier(probabilities: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.sum((probabilities - target) ** 2, axis=1)))
 
 
-def ece(probabilities: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
-    """Expected calibration error: |accuracy - confidence| in equal-width bins of the top probability, by rows."""
+def reliability(
+    probabilities: np.ndarray, y: np.ndarray, n_bins: int = 15
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, their mean confidence and their accuracy (0 to 1) in equal-width bins of the top probability.
+
+    Bin k holds (k / n, (k + 1) / n]; an empty bin has confidence and accuracy NaN.
+    """
     check_integer("n_bins", n_bins, 1)
     confidence = probabilities.max(axis=1)
     right = probabilities.argmax(axis=1) == y
-    # Bin k holds (k / n, (k + 1) / n].
     bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
-    gap = np.bincount(bins, weights=right - confidence, minlength=n_bins)
-    return float(np.sum(np.abs(gap)) / len(y))
+    rows = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore"):
+        means = [np.bincount(bins, weights=values, minlength=n_bins) / rows for values in (confidence, right)]
+    return rows, means[0], means[1]
+
+
+def ece(probabilities: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
+    """Expected calibration error: the mean over rows of |accuracy - confidence| of their bin (see `reliability`)."""
+    rows, confidence, right = reliability(probabilities, y, n_bins)
+    return float(np.nansum(rows * np.abs(right - confidence)) / len(y))

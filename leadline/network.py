@@ -22,10 +22,10 @@ class Block(eqx.Module):
     layer: GaussianLinear
     head: GaussianLinear
 
-    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **scales: float):
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
         layer_key, head_key = jax.random.split(key)
-        self.layer = GaussianLinear(n_in, width, key=layer_key, **scales)
-        self.head = GaussianLinear(width, n_outputs, key=head_key, **scales)
+        self.layer = GaussianLinear(n_in, width, key=layer_key, **weights)
+        self.head = GaussianLinear(width, n_outputs, key=head_key, **weights)
 
 
 class UnboundedNetwork(eqx.Module):
@@ -45,18 +45,17 @@ class UnboundedNetwork(eqx.Module):
         *,
         width: int = 32,
         capacity: int = 8,
-        initial_scale: float = 1.0,
-        prior_scale: float = 1.0,
         key: Key[Array, ""],
+        **weights: Any,
     ):
+        """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
         check_integer("n_inputs", n_inputs, 1)
         check_integer("width", width, 1)
         check_integer("capacity", capacity, 1)
         check_integer("n_outputs", n_outputs, 1)
-        scales = {"initial_scale": initial_scale, "prior_scale": prior_scale}
         # Block l is drawn from the key folded with l: the same weights whenever it is added.
-        self.first = Block(n_inputs, width, n_outputs, key=jax.random.fold_in(key, 0), **scales)
-        draw = eqx.filter_vmap(lambda key: Block(width, width, n_outputs, key=key, **scales))
+        self.first = Block(n_inputs, width, n_outputs, key=jax.random.fold_in(key, 0), **weights)
+        draw = eqx.filter_vmap(lambda key: Block(width, width, n_outputs, key=key, **weights))
         self.deeper = draw(jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(1, capacity + 1)))
 
     @property

@@ -57,3 +57,25 @@ def plot_decision(
     ax.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
     ax.legend(frameon=True, fontsize=8, loc="upper right", markerscale=2)
     return ax
+
+
+def plot_reliability(ax: "Axes", rows: np.ndarray, confidence: np.ndarray, right: np.ndarray) -> "Axes":
+    """Accuracy against confidence, bin by bin (`metrics.reliability`); on the diagonal the probabilities are honest.
+
+    The areas of the dots are the bins' shares of the rows.
+    """
+    some = rows > 0
+    ax.plot([0, 1], [0, 1], color="#9e9e9e", linewidth=1, zorder=1)
+    ax.vlines(confidence[some], confidence[some], right[some], color=POSTERIOR_COLOUR, linewidth=1, alpha=0.7, zorder=2)
+    ax.scatter(
+        confidence[some],
+        right[some],
+        s=12 + 260 * rows[some] / rows.sum(),
+        color=POSTERIOR_COLOUR,
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=3,
+    )
+    low = max(0.0, min(confidence[some].min(), right[some].min()) - 0.05)
+    ax.set(xlabel="confidence", ylabel="accuracy", xlim=(low, 1.03), ylim=(low, 1.03), aspect="equal")
+    return ax

@@ -1,7 +1,5 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
-from functools import partial
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,9 +11,12 @@ from leadline._compilation import jit_lightly
 from leadline._numerics import bucket
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.model import Model, check_fits
+from leadline.network import Readout
 
-ROWS_AT_ONCE = 1024
-"""Rows are predicted in pieces of this size: memory does not grow with their number."""
+
+def rows_at_once() -> int:
+    """Rows are predicted in pieces of this size: memory does not grow with their number, and a cache can hold one."""
+    return 1024 if jax.default_backend() == "cpu" else 16384
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -23,15 +24,31 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
 
     Returns the likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and
     the mean square of the targets [runs, rows, 2, outputs]. All rows see the same draws. `models` and `key` have a
-    leading axis of runs; only the heads in the support of q(L) are evaluated.
+    leading axis of runs; only the heads in the support of q(L) are evaluated. The mean over restarts is the prediction
+    of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
     """
     x = _checked(x, models, n_samples, key)
     walk = _walk(models)
     pieces = []
-    for start in range(0, len(x), ROWS_AT_ONCE):
-        piece = _padded(x[start : start + ROWS_AT_ONCE])
+    for start in range(0, len(x), rows_at_once()):
+        piece = _padded(x[start : start + rows_at_once()])
         moments = _predict_piece(models, piece, key, jnp.array(n_samples), walk)
         pieces.append(np.asarray(moments)[:, : len(x) - start])
+    return np.concatenate(pieces, axis=1)
+
+
+def log_likelihood(
+    models: Model, x: np.ndarray, y: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> np.ndarray:
+    """ln p(y | x) under eq. 10, in nats, for every run and row: the log of the mean over weights and depths."""
+    x = _checked(x, models, n_samples, key)
+    y = models.likelihood.check_targets("y", y, len(x))
+    walk = _walk(models)
+    pieces = []
+    for start in range(0, len(x), rows_at_once()):
+        piece, targets = (_padded(a[start : start + rows_at_once()]) for a in (x, y))
+        log_p = _log_likelihood_piece(models, piece, targets, key, jnp.array(n_samples), walk)
+        pieces.append(np.asarray(log_p)[:, : len(x) - start])
     return np.concatenate(pieces, axis=1)
 
 
@@ -43,34 +60,58 @@ def _predict_piece(
     n_samples: Int[Array, ""],
     walk: tuple[Int[Array, ""], Int[Array, ""]],
 ) -> Float[Array, "runs rows ..."]:
-    return jax.vmap(partial(_predict_run, x=x, n_samples=n_samples, walk=walk))(models, key)
+    def one_run(model: Model, key: Key[Array, ""]) -> Float[Array, "rows ..."]:
+        q = model.depth_posterior.pmf(model.capacity + 1)
+
+        def add_sample(i: Array, total: Array) -> Array:
+            moments = _read_depths(model, x, _moments, None, jax.random.fold_in(key, i), walk)
+            return total + jnp.tensordot(q, moments, axes=1)
+
+        start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
+        return jax.lax.fori_loop(0, n_samples, add_sample, start) / n_samples
+
+    return jax.vmap(one_run)(models, key)
 
 
-def _predict_run(
-    model: Model, key: Key[Array, ""], *, x: Array, n_samples: Int[Array, ""], walk: tuple[Array, Array]
-) -> Float[Array, "rows ..."]:
+@jit_lightly
+def _log_likelihood_piece(
+    models: Model,
+    x: Float[Array, "rows in"],
+    y: Array,
+    key: Key[Array, " runs"],
+    n_samples: Int[Array, ""],
+    walk: tuple[Int[Array, ""], Int[Array, ""]],
+) -> Float[Array, "runs rows"]:
+    def one_run(model: Model, key: Key[Array, ""]) -> Float[Array, " rows"]:
+        log_q = model.depth_posterior.log_masses(model.capacity + 1)
+
+        def add_sample(i: Array, total: Array) -> Array:
+            log_p = _read_depths(model, x, _log_prob, y, jax.random.fold_in(key, i), walk)
+            return jnp.logaddexp(total, jax.nn.logsumexp(log_q[:, None] + log_p, axis=0))
+
+        start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
+        return jax.lax.fori_loop(0, n_samples, add_sample, start) - jnp.log(n_samples)
+
+    return jax.vmap(one_run)(models, key)
+
+
+def _read_depths(
+    model: Model, x: Array, readout: Readout, fixed: PyTree, key: Key[Array, ""], walk: tuple[Array, Array]
+) -> Float[Array, "depths rows ..."]:
+    """What every head in the support says under one draw of the weights."""
     lowest, highest = walk
-    q = model.depth_posterior.pmf(model.capacity + 1)
-
-    def one_sample(i: Array, total: Array) -> Array:
-        moments, _ = model.network.depths(
-            x,
-            _moments,
-            None,
-            model.likelihood,
-            lowest=lowest,
-            highest=highest,
-            key=jax.random.fold_in(key, i),
-            noise="weights",
-        )
-        return total + jnp.tensordot(q, moments, axes=1)
-
-    start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
-    return jax.lax.fori_loop(0, n_samples, one_sample, start) / n_samples
+    values, _ = model.network.depths(
+        x, readout, fixed, model.likelihood, lowest=lowest, highest=highest, key=key, noise="weights"
+    )
+    return values
 
 
 def _moments(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
     return likelihood.moments(output)
+
+
+def _log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    return likelihood.log_prob(output, y)
 
 
 def evaluate_free_energy(
@@ -81,8 +122,8 @@ def evaluate_free_energy(
     y = models.likelihood.check_targets("y", y, len(x))
     walk = _walk(models)
     total = None
-    for start in range(0, len(x), ROWS_AT_ONCE):
-        piece, targets = (_padded(a[start : start + ROWS_AT_ONCE]) for a in (x, y))
+    for start in range(0, len(x), rows_at_once()):
+        piece, targets = (_padded(a[start : start + rows_at_once()]) for a in (x, y))
         row_weight = (jnp.arange(len(piece)) < len(x) - start).astype(piece.dtype)
         terms = _evaluate_piece(models, piece, targets, row_weight, key, n_samples, walk)
         if total is None:

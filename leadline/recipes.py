@@ -1,30 +1,34 @@
-"""Training recipes by name: the choices that the paper's text and its published code make differently."""
+"""Training recipes by name: ours, and the two that hide behind the paper (its text and its published code)."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from leadline._checks import (
     InvalidArgumentError,
     check_at_least,
     check_choice,
+    check_finite,
     check_integer,
     check_positive,
+    check_share,
     is_traced,
 )
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.distributions.base import N_DEPTHS
 from leadline.distributions.normal import Bounds
-from leadline.layers import Noise
+from leadline.layers import InitialMeans, Noise, Prior
 
 Keep = Literal["lowest_free_energy", "last"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained. Two systems hide behind the paper; each is one instance of this class."""
+    """How a network is trained. Every ingredient is one field and can be changed alone: `dataclasses.replace(recipe,
+    warm_up=0.5)`. `docs/recipes.md` explains each, and what it gives."""
 
     name: str
     temperature: float
@@ -35,25 +39,67 @@ class Recipe:
     """Whether the quantile window of a normal q(L) has real or integer edges."""
     keep: Keep
     """Which model training returns: the one of the lowest validation free energy, or the last iterate."""
+    unfreeze: bool = False
+    """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
     """Standard deviation of the weights' posterior at the start."""
+    initial_means: InitialMeans = "glorot"
+    """Spread of the weights' posterior means at the start."""
+    prior: Prior = "fixed"
+    """Whether the scale of the weights' prior is fixed, or learned per unit or per weight."""
     prior_scale: float = 1.0
-    """Standard deviation of the weights' prior."""
+    """Standard deviation of the weights' prior (where it is learned per unit: at the start)."""
+    warm_up: float = 0.0
+    """Share of the training over which the weight KL comes in."""
+    warm_up_power: float = 1.0
+    """How it comes in: its factor is temperature (t / warm_up)^power at the share t of the training."""
+    decay_from: float = 1.0
+    """Share of the training from which the weights' learning rate falls to 0, along half a cosine."""
     learning_rate: float = 0.005
     depth_learning_rate: float = 0.0005
     """Adam's rates for the weights and for the parameters of q(L)."""
+    n_restarts: int = 1
+    """Networks trained side by side on the same data, whose predictions are averaged."""
+    epochs: int = 20_000
+    """Passes over the data that each of them gets, unless told otherwise."""
     n_samples: int = 100
-    """Weight samples behind a prediction (eq. 10)."""
+    """Weight samples behind a prediction (eq. 10), all restarts together."""
 
     def __post_init__(self) -> None:
-        check_choice("noise", self.noise, get_args(Noise))
-        check_choice("bounds", self.bounds, get_args(Bounds))
-        check_choice("keep", self.keep, get_args(Keep))
+        for name, choices in {
+            "noise": Noise,
+            "bounds": Bounds,
+            "keep": Keep,
+            "initial_means": InitialMeans,
+            "prior": Prior,
+        }.items():
+            check_choice(name, getattr(self, name), get_args(choices))
         for name in ("temperature", "learning_rate", "depth_learning_rate"):
             check_at_least(name, getattr(self, name), 0)
-        for name in ("initial_scale", "prior_scale"):
+        for name in ("warm_up", "decay_from"):
+            check_share(name, getattr(self, name))
+        for name in ("initial_scale", "prior_scale", "warm_up_power"):
             check_positive(name, getattr(self, name))
-        check_integer("n_samples", self.n_samples, 1)
+        for name in ("n_restarts", "epochs", "n_samples"):
+            check_integer(name, getattr(self, name), 1)
+
+    def kl_factor(self, share: Float[Array, ""]) -> Float[Array, ""]:
+        """How much of the temperature the weight KL has at a share of the training: min(1, share / warm_up)^power."""
+        if self.warm_up == 0:
+            return jnp.ones_like(share)
+        return jnp.clip(share / self.warm_up, 0, 1) ** self.warm_up_power
+
+    def rate_factor(self, share: Float[Array, ""]) -> Float[Array, ""]:
+        """What is left of the learning rate: 1 until `decay_from`, then half a cosine down to 0."""
+        if self.decay_from == 1:
+            return jnp.ones_like(share)
+        decayed = jnp.clip((share - self.decay_from) / (1 - self.decay_from), 0, 1)
+        return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
+
+    def compiled(self) -> "Recipe":
+        """The part of the recipe that the compiled step depends on; recipes alike in it share one program."""
+        temperature = float(self.temperature > 0)
+        return replace(self, name="", temperature=temperature, n_restarts=1, epochs=1, n_samples=1)
 
 
 PUBLISHED = Recipe("published", temperature=0.0, noise="weights", bounds="integer", keep="last")
@@ -62,9 +108,35 @@ PUBLISHED = Recipe("published", temperature=0.0, noise="weights", bounds="intege
 WRITTEN = Recipe("written", temperature=1.0, noise="local", bounds="real", keep="lowest_free_energy")
 """The paper's text: the full free energy, local reparameterisation, the model of the lowest validation free energy."""
 
-RECIPES = {recipe.name: recipe for recipe in (PUBLISHED, WRITTEN)}
+LEADLINE = Recipe(
+    "leadline",
+    temperature=0.15,
+    noise="local",
+    bounds="real",
+    keep="last",
+    unfreeze=True,
+    initial_scale=0.05,
+    initial_means="he",
+    prior="unit",
+    warm_up=0.9,
+    warm_up_power=2.0,
+    decay_from=0.5,
+    learning_rate=0.005,
+    depth_learning_rate=0.002,
+    n_restarts=4,
+    epochs=5_000,
+)
+"""The default: accurate and calibrated. The same number of epochs in all as the paper's one network."""
+
+RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
+
+TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
+"""What `temperature="auto"` chooses from."""
 
 DEPTHS = ("normal", "poisson", "categorical")
+
+Depth = str | int | np.integer | tuple[DepthDistribution, DepthDistribution]
+"""How a user says which p(L) and q(L) to take."""
 
 
 def get_recipe(recipe: str | Recipe) -> Recipe:
@@ -74,17 +146,31 @@ def get_recipe(recipe: str | Recipe) -> Recipe:
     return RECIPES[recipe]
 
 
-def depth_distributions(
-    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution], recipe: Recipe
-) -> tuple[DepthDistribution, DepthDistribution]:
+def check_temperature(temperature: Any) -> tuple[float, ...]:
+    """The temperatures to train at."""
+    if temperature == "auto":
+        return TEMPERATURES
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature >= 0:
+        raise InvalidArgumentError(f'`temperature` must be a number of at least 0 or "auto", got {temperature!r}.')
+    check_finite("temperature", temperature)
+    return (float(temperature),)
+
+
+def depth_distributions(depth: Depth, recipe: Recipe) -> tuple[DepthDistribution, DepthDistribution]:
     """p(L) and the initial q(L).
 
-    The paper's for `normal` and `poisson`, uniform over 0 .. 10 for `categorical`, one depth for a whole number; a pair
-    of distributions (prior, initial posterior) is taken as it is.
+    The paper's for `normal` and `poisson`, uniform over 0 .. 10 for `categorical`, one depth for a whole number, or a
+    pair of distributions (prior, initial posterior). A recipe that unfreezes q(L) does so from the start.
     """
+    prior, posterior = _depth_pair(depth, recipe)
+    posterior = posterior.unfrozen() if recipe.unfreeze else posterior
+    return _checked(prior, posterior) if isinstance(depth, tuple) else (prior, posterior)
+
+
+def _depth_pair(depth: Depth, recipe: Recipe) -> tuple[DepthDistribution, DepthDistribution]:
     match depth:
         case (DepthDistribution() as prior, DepthDistribution() as posterior):
-            return _checked(prior, posterior)
+            return prior, posterior
         case "normal":
             return NormalDepth(0.0, 1.15), NormalDepth(0.0, 1.8, 0.025, 0.975, recipe.bounds)
         case "poisson":

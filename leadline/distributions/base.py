@@ -1,6 +1,7 @@
 """What every distribution over depth can do."""
 
 import abc
+from typing import Self
 
 import equinox as eqx
 import jax
@@ -25,6 +26,14 @@ class DepthDistribution(eqx.Module):
     @abc.abstractmethod
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         """ln P(L) for L = 0 .. n_depths - 1; -inf outside the support, never NaN."""
+
+    def unfrozen(self) -> Self:
+        """The nearest member of the family that still has mass beside its most probable depth.
+
+        Where all mass is at one depth, the gradient is zero whatever the data say, and that depth is for ever. A family
+        that can get there says here how it is kept away from it; training then projects q(L) after every step.
+        """
+        return self
 
     @eqx.filter_jit
     def log_mass(self, depth: int | Int[Array, "*shape"], n_depths: int = N_DEPTHS) -> Float[Array, "*shape"]:

@@ -1,7 +1,11 @@
 """A free mass for every depth up to a bound, as in Antoran et al. (2020)."""
 
+from typing import Self
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from leadline._checks import check_integer
@@ -16,6 +20,10 @@ class CategoricalDepth(DepthDistribution):
     def __init__(self, max_depth: int = 10):
         check_integer("max_depth", max_depth, 0, N_DEPTHS - 2)
         self.logits = jnp.zeros(max_depth + 1)
+
+    def unfrozen(self) -> Self:
+        """No mass below a thousandth of the largest."""
+        return eqx.tree_at(lambda q: q.logits, self, jnp.maximum(self.logits, self.logits.max() - np.log(1000)))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_masses = jax.nn.log_softmax(self.logits)[:n_depths]

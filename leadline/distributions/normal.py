@@ -1,18 +1,25 @@
 """The discrete truncated normal distribution of the paper (eq. 3, 6, 7)."""
 
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import ndtri
 
 from leadline._checks import check_choice, check_finite, check_positive, check_quantiles
 from leadline._numerics import log_ndtr, log_sub_exp, softplus_inverse
 from leadline.distributions.base import DepthDistribution
 
 Bounds = Literal["real", "integer"]
+
+REACH = 0.525
+"""How far the window of an unfrozen q(L) reaches to either side of loc, at least: half a bin and a little more."""
+
+MAX_EDGE = 4.0
+"""Scales from loc to the edge of the window, for this purpose: beyond that there is no mass to speak of."""
 
 
 class NormalDepth(DepthDistribution):
@@ -54,6 +61,19 @@ class NormalDepth(DepthDistribution):
     @property
     def scale(self) -> Float[Array, ""]:
         return jax.nn.softplus(self.raw_scale)
+
+    def unfrozen(self) -> Self:
+        """loc >= 1/2, the middle of the first bin, and a scale with which the window always reaches the bins beside it.
+
+        A floor on the scale alone would not do: far below zero, any window lies inside the first bin.
+        """
+        to_the_edge = float(min(ndtri(self.upper_quantile), -ndtri(self.lower_quantile), MAX_EDGE))
+        lowest_raw_scale = softplus_inverse(jnp.asarray(REACH / to_the_edge, self.raw_scale.dtype))
+        return eqx.tree_at(
+            lambda q: (q.loc, q.raw_scale),
+            self,
+            (jnp.maximum(self.loc, 0.5), jnp.maximum(self.raw_scale, lowest_raw_scale)),
+        )
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         z = (jnp.arange(n_depths + 1) - self.loc) / self.scale

@@ -1,5 +1,7 @@
 """The Poisson distribution of Nazaret & Blei (2022), truncated at an upper quantile."""
 
+from typing import Self
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,9 @@ from scipy.special import gammaln
 from leadline._checks import InvalidArgumentError, check_positive
 from leadline._numerics import softplus_inverse
 from leadline.distributions.base import DepthDistribution
+
+MIN_RATE = 0.01
+"""The lowest rate of an unfrozen q(L)."""
 
 
 class PoissonDepth(DepthDistribution):
@@ -31,6 +36,12 @@ class PoissonDepth(DepthDistribution):
     @property
     def rate(self) -> Float[Array, ""]:
         return jax.nn.softplus(self.raw_rate)
+
+    def unfrozen(self) -> Self:
+        """A rate at which depth 1 is in the support: P(0) = exp(-rate) < upper_quantile, and its mass is not tiny."""
+        lowest_rate = max(MIN_RATE, -1.05 * np.log(self.upper_quantile))
+        lowest_raw_rate = softplus_inverse(jnp.asarray(lowest_rate, self.raw_rate.dtype))
+        return eqx.tree_at(lambda q: q.raw_rate, self, jnp.maximum(self.raw_rate, lowest_raw_rate))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_factorial = jnp.asarray(gammaln(np.arange(1, n_depths + 1)), self.raw_rate.dtype)

@@ -1,97 +1,144 @@
 """The main job: train on the spiral, evaluate, record."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from leadline import metrics, plots
-from leadline._checks import check_at_least, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_integer
 from leadline._version import __version__
 from leadline.datasets import spiral_parts
 from leadline.free_energy import weight_kl_by_layer
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
 from leadline.predict import evaluate_free_energy, predict
-from leadline.recipes import depth_distributions, get_recipe
-from leadline.training.loop import run_model, train
+from leadline.pruning import effective_width
+from leadline.recipes import Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.training.loop import Training, restart_keys, run_model, train
 from leadline.training.progress import Reporter
 
 # Random streams of the evaluation: the seed's key, folded with what the draw is for (training uses 0 and 1).
 _TEST, _FREE_ENERGY = 2, 3
 
+Parts = dict[str, tuple[np.ndarray, np.ndarray]]
+
 
 @dataclass(frozen=True)
 class SpiralSettings:
-    """One training on the spiral, as in the paper unless said otherwise."""
+    """One fit to the spiral, with the paper's data and width unless said otherwise."""
 
     omega: float
     depth: str | int = "normal"
-    recipe: str = "published"
-    epochs: int = 20_000
+    recipe: str | Recipe = "leadline"
+    temperature: float | Literal["auto"] | None = None
+    n_restarts: int | None = None
+    epochs: int | None = None
+    """Of each restart. These three are the recipe's where None."""
     seed: int = 1
     width: int = 32
+    n_test: int = 1024
 
-    def check(self) -> None:
+    def resolved(self) -> "SpiralSettings":
+        """The settings, checked, with nothing left to the recipe."""
+        recipe = get_recipe(self.recipe)
+        settings = replace(
+            self,
+            recipe=recipe,
+            temperature=recipe.temperature if self.temperature is None else self.temperature,
+            n_restarts=recipe.n_restarts if self.n_restarts is None else self.n_restarts,
+            epochs=recipe.epochs if self.epochs is None else self.epochs,
+        )
         check_at_least("omega", self.omega, 0)
-        check_integer("epochs", self.epochs, 1)
         check_integer("seed", self.seed, 0)
-        check_integer("width", self.width, 1)
-        depth_distributions(self.depth, get_recipe(self.recipe))
+        for name in ("n_restarts", "epochs", "width", "n_test"):
+            check_integer(name, getattr(settings, name), 1)
+        check_temperature(settings.temperature)
+        depth_distributions(self.depth, recipe)
+        return settings
 
 
 @dataclass(frozen=True)
 class SpiralRun:
-    """What came of it: the record, and the model with its data for a picture."""
+    """What came of it: the record, and what a picture needs."""
 
     record: dict[str, Any]
     model: Model
+    """The restarts, on an axis of runs."""
     parts: dict[str, tuple[np.ndarray, np.ndarray]]
+    probabilities: np.ndarray
+    """Of the classes of the test part."""
 
 
 def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> SpiralRun:
-    settings.check()
-    recipe = get_recipe(settings.recipe)
-    parts = spiral_parts(settings.omega, settings.seed)
+    return run_spirals([settings], report)[0]
+
+
+def run_spirals(settings: list[SpiralSettings], report: Reporter | None = None) -> list[SpiralRun]:
+    """Train them all side by side; they may differ in omega and seed alone."""
+    settings = [one.resolved() for one in settings]
+    common = settings[0]
+    for one in settings:
+        if replace(one, omega=common.omega, seed=common.seed) != common:
+            raise InvalidArgumentError(f"`settings` may differ in omega and seed alone, got {common} and {one}.")
+    parts = [spiral_parts(one.omega, one.seed, n_test=one.n_test) for one in settings]
     training = train(
-        parts["train"],
-        parts["validation"],
+        _columns([part["train"] for part in parts]),
+        _columns([part["validation"] for part in parts]),
         CategoricalLikelihood(2),
-        depth=settings.depth,
-        recipe=recipe,
-        epochs=settings.epochs,
-        width=settings.width,
-        seeds=[settings.seed],
+        depth=common.depth,
+        recipe=common.recipe,
+        temperature=common.temperature,
+        n_restarts=common.n_restarts,
+        epochs=common.epochs,
+        width=common.width,
+        seeds=[one.seed for one in settings],
         report=report,
     )
+    return [_evaluated(one, part, training, i) for i, (one, part) in enumerate(zip(settings, parts, strict=True))]
+
+
+def _columns(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    return [x for x, _ in parts], [y for _, y in parts]
+
+
+def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index: int) -> SpiralRun:
+    recipe, k = settings.recipe, training.n_restarts
+    assert isinstance(recipe, Recipe)
+    models = jax.tree.map(lambda a: a[index * k : (index + 1) * k], training.model)
     x_test, y_test = parts["test"]
-    probabilities = predict(training.model, x_test, n_samples=recipe.n_samples, key=_key(settings.seed, _TEST))[0]
+    n_samples = -(-recipe.n_samples // k)
+    probabilities = predict(models, x_test, n_samples=n_samples, key=evaluation_keys(settings.seed, k, _TEST)).mean(0)
     record = {
         **asdict(settings),
+        "recipe": recipe.name,
+        "temperature": float(training.temperature[index]),
         "epochs": training.epochs,
-        "temperature": recipe.temperature,
         "accuracy": metrics.accuracy(probabilities, y_test),
         "nll": metrics.nll(probabilities, y_test),
         "brier": metrics.brier(probabilities, y_test),
         "ece": metrics.ece(probabilities, y_test),
-        **depth_summary(run_model(training.model, 0)),
-        **_free_energy(training.model, parts["train"], _key(settings.seed, _FREE_ENERGY)),
+        **depth_summary(models),
+        "effective_width": [effective_width(run_model(models, i)) for i in range(k)],
+        **_free_energy(models, parts["train"], evaluation_keys(settings.seed, k, _FREE_ENERGY)),
         "seconds": round(training.seconds, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,
     }
+    if training.validation_nll:
+        record["validation_nll"] = {str(t): float(nll[index]) for t, nll in training.validation_nll.items()}
     if training.interrupted:
         record["interrupted"] = True
-    return SpiralRun(record, training.model, parts)
+    return SpiralRun(record, models, parts, probabilities)
 
 
-def depth_summary(model: Model) -> dict[str, Any]:
-    """q(L) under the record's names."""
-    lowest, highest = (int(end) for end in model.support())
-    pmf = np.asarray(model.depth_posterior.pmf(model.capacity + 1), float)[: highest + 1]
+def depth_summary(models: Model) -> dict[str, Any]:
+    """q(L), the mixture over the restarts, under the record's names."""
+    pmf = np.asarray(jax.vmap(lambda q: q.pmf(models.capacity + 1))(models.depth_posterior), float).mean(0)
+    pmf = np.trim_zeros(pmf, "b")
     depth = np.arange(len(pmf))
     mean = float(pmf @ depth)
     return {
@@ -99,43 +146,51 @@ def depth_summary(model: Model) -> dict[str, Any]:
         "depth_mean": mean,
         "depth_std": float(np.sqrt(pmf @ (depth - mean) ** 2)),
         "depth_mode": int(pmf.argmax()),
-        "depth_support": [lowest, highest],
+        "depth_support": [int(np.flatnonzero(pmf)[0]), len(pmf) - 1],
     }
 
 
 def draw(run: SpiralRun, path: Path) -> None:
-    """The training data over the learned decision regions, and q(L) beside its prior."""
+    """The training data over the learned decision regions, q(L) beside its prior, and how honest the test part is."""
     from matplotlib.figure import Figure
 
     record, (x, y) = run.record, run.parts["train"]
     grid, extent = plots.decision_grid(x)
-    probability = predict(run.model, grid, n_samples=20, key=_key(record["seed"], _TEST))[0, :, 1]
+    k = record["n_restarts"]
+    keys = evaluation_keys(record["seed"], k, _TEST)
+    probability = predict(run.model, grid, n_samples=-(-20 // k), key=keys).mean(0)[:, 1]
     prior = np.asarray(run_model(run.model, 0).depth_prior.pmf())
-    figure = Figure(figsize=(10, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.25, 1, 1])
     plots.plot_decision(left, probability, extent, x, y)
-    plots.plot_depth(right, np.array(record["depth_pmf"]), prior)
+    plots.plot_depth(middle, np.array(record["depth_pmf"]), prior)
+    plots.plot_reliability(right, *metrics.reliability(run.probabilities, run.parts["test"][1]))
     left.set_title(f"spiral, omega = {record['omega']:g}: test accuracy {record['accuracy']:.1f}%", fontsize=11)
-    right.set_title(f"depth {record['depth_mean']:.2f} ± {record['depth_std']:.2f}", fontsize=11)
-    figure.suptitle(f"recipe {record['recipe']}, depth {record['depth']}, {record['epochs']} epochs", fontsize=10)
+    middle.set_title(f"depth {record['depth_mean']:.2f} ± {record['depth_std']:.2f}", fontsize=11)
+    right.set_title(f"test NLL {record['nll']:.3f}, calibration error {100 * record['ece']:.1f}%", fontsize=11)
+    restarts = f"{k} restarts of " if k > 1 else ""
+    figure.suptitle(
+        f"recipe {record['recipe']}, depth {record['depth']}, {restarts}{record['epochs']} epochs", fontsize=10
+    )
     figure.savefig(path, dpi=120)
 
 
-def _free_energy(model: Model, train: tuple[np.ndarray, np.ndarray], key: jax.Array) -> dict[str, Any]:
-    terms = evaluate_free_energy(model, *train, key=key)
-    one_model = run_model(model, 0)
-    highest = int(one_model.support()[1])
-    by_layer = jax.jit(weight_kl_by_layer)(one_model)
+def _free_energy(models: Model, train: tuple[np.ndarray, np.ndarray], key: jax.Array) -> dict[str, Any]:
+    """Means over the restarts."""
+    terms = jax.tree.map(lambda a: float(a.mean()), evaluate_free_energy(models, *train, key=key))
+    by_layer = jax.jit(jax.vmap(weight_kl_by_layer))(models)
     return {
-        "free_energy": float(terms.expected_nll[0] + terms.depth_kl[0] + terms.weight_kl[0]),
+        "free_energy": terms.expected_nll + terms.depth_kl + terms.weight_kl,
         "free_energy_terms": {
-            "expected_nll": float(terms.expected_nll[0]),
-            "depth_kl": float(terms.depth_kl[0]),
-            "weight_kl": float(terms.weight_kl[0]),
-            "weight_kl_by_layer": {name: np.asarray(kl)[: highest + 1].tolist() for name, kl in by_layer.items()},
+            "expected_nll": terms.expected_nll,
+            "depth_kl": terms.depth_kl,
+            "weight_kl": terms.weight_kl,
+            "weight_kl_by_layer": {
+                name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
+            },
         },
     }
 
 
-def _key(seed: int, purpose: int) -> jax.Array:
-    return jnp.stack([jax.random.fold_in(jax.random.key(seed), purpose)])
+def evaluation_keys(seed: int, n_restarts: int, purpose: int) -> jax.Array:
+    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, n_restarts)])

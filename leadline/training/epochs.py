@@ -38,16 +38,23 @@ class History(eqx.Module):
     highest: Int[Array, "*epochs runs"]
 
 
+class Task(eqx.Module):
+    """What stays as it is from the first epoch to the last."""
+
+    train: Data
+    validation: Data
+    epochs: Int[Array, ""]
+    """The length of the whole training, which the schedules refer to."""
+    recipe: Recipe = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+
+
 @partial(eqx.filter_jit, donate="all-except-first")
-def train_epochs(
-    fixed: tuple[Data, Data, Recipe, int], state: TrainingState, n_epochs: Int[Array, ""]
-) -> tuple[TrainingState, History]:
+def train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
     """Train for up to `n_epochs` (at most MAX_EPOCHS); stop early, even within an epoch, if q(L) outgrows the capacity.
 
-    `fixed` holds the training data, the validation data, the recipe and the batch size. The rows of the history after
-    the last finished epoch are zero.
+    The rows of the history after the last finished epoch are zero.
     """
-    train, validation, recipe, batch_size = fixed
     start = state.epoch
 
     def go_on(loop: tuple[TrainingState, History]) -> Array:
@@ -56,10 +63,10 @@ def train_epochs(
 
     def one_epoch(loop: tuple[TrainingState, History]) -> tuple[TrainingState, History]:
         state, history = loop
-        state = _train_epoch(state, train, recipe, batch_size)
+        state = _train_epoch(state, task)
 
         def finish() -> tuple[TrainingState, History]:
-            done, row = _finish_epoch(state, validation, train.n_rows, recipe)
+            done, row = _finish_epoch(state, task)
             return done, put_row(history, row, state.epoch - start)
 
         return lax.cond(state.support.fits, finish, lambda: (state, history))
@@ -71,8 +78,9 @@ def train_epochs(
     )
 
 
-def _train_epoch(state: TrainingState, train: Data, recipe: Recipe, batch_size: int) -> TrainingState:
+def _train_epoch(state: TrainingState, task: Task) -> TrainingState:
     """All steps of an epoch from `state.step` on, over the rows in an order of the epoch's own."""
+    train, batch_size = task.train, task.batch_size
     n_steps = -(-train.n_rows // batch_size)
     order = jax.vmap(partial(_shuffled, train))(_stream(state.key, _ORDER, state.epoch))
     padded = jnp.pad(order, ((0, 0), (0, batch_size)))
@@ -86,7 +94,8 @@ def _train_epoch(state: TrainingState, train: Data, recipe: Recipe, batch_size: 
         row_weight = (start + jnp.arange(batch_size) < train.n_rows).astype(train.x.dtype)
         x, y = (jax.vmap(lambda a, i: a[i])(a, rows) for a in (train.x, train.y))
         keys = jax.vmap(jax.random.fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
-        return train_step(state, x, y, row_weight, train.n_rows, keys, recipe)
+        share = (state.epoch + state.step / n_steps) / task.epochs
+        return train_step(state, x, y, row_weight, train.n_rows, keys, share, task.recipe)
 
     return lax.while_loop(go_on, one_step, state)
 
@@ -98,23 +107,39 @@ def train_step(
     row_weight: Float[Array, " batch"],
     n_data: Int[Array, ""],
     key: Key[Array, " runs"],
+    share: Float[Array, ""],
     recipe: Recipe,
 ) -> TrainingState:
-    """One step of Adam on (batch / n_data) F for every run; the layer loop has one length, the deepest run's."""
+    """One step of Adam on (batch / n_data) F for every run, at a share of the whole training.
+
+    The layer loop has one length, the deepest run's.
+    """
     walk = state.support.walk
     params, static = eqx.partition(state.model, eqx.is_inexact_array)
 
-    def objective(params: Model, static: Model, x: Array, y: Array, key: Array) -> Array:
+    # The published objective has no weight KL: it is left out, not multiplied by 0.
+    temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
+
+    def objective(params: Model, static: Model, x: Array, y: Array, key: Array, temperature: Array | None) -> Array:
         model = eqx.combine(params, static)
         terms = free_energy(model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, walk=walk)
-        return row_weight.sum() / n_data * terms.tempered(recipe.temperature)
+        return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective))(params, static, x, y, key)
+    gradients = jax.vmap(jax.grad(objective))(params, static, x, y, key, temperature)
     model, optimiser = jax.vmap(
         lambda model, gradients, optimiser, lowest, highest: update(
-            model, gradients, optimiser, recipe, support=(lowest, highest), highest=walk[1]
+            model,
+            gradients,
+            optimiser,
+            rate=recipe.learning_rate * recipe.rate_factor(share),
+            depth_rate=recipe.depth_learning_rate,
+            support=(lowest, highest),
+            highest=walk[1],
         )
     )(state.model, gradients, state.optimiser, state.support.lowest, state.support.highest)
+    if recipe.unfreeze:
+        unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
+        model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)
     return eqx.tree_at(
         lambda s: (s.model, s.optimiser, s.step, s.support),
         state,
@@ -122,10 +147,9 @@ def train_step(
     )
 
 
-def _finish_epoch(
-    state: TrainingState, validation: Data, n_data: Int[Array, ""], recipe: Recipe
-) -> tuple[TrainingState, History]:
+def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, History]:
     """Estimate the validation free energy, keep the best model if the recipe asks for it, and note the epoch."""
+    validation, recipe = task.validation, task.recipe
     row_weight = (jnp.arange(validation.x.shape[1]) < validation.n_rows).astype(validation.x.dtype)
 
     def evaluate(model: Model, x: Array, y: Array, key: Array) -> FreeEnergy:
@@ -135,7 +159,7 @@ def _finish_epoch(
             y,
             key=key,
             noise=recipe.noise,
-            n_data=n_data,
+            n_data=task.train.n_rows,
             row_weight=row_weight,
             walk=state.support.walk,
         )

@@ -4,9 +4,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -16,13 +16,13 @@ from jaxtyping import Array, Key
 
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly
-from leadline.distributions import DepthDistribution
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
-from leadline.recipes import Recipe, depth_distributions, get_recipe
+from leadline.predict import log_likelihood
+from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.training.data import Data, pack
-from leadline.training.epochs import MAX_EPOCHS, History, train_epochs
+from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs
 from leadline.training.progress import Progress, Reporter
 from leadline.training.state import TrainingState, fresh_layers, grow, init_state, shelve
 
@@ -33,7 +33,7 @@ SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
 
 # A run's random stream: its seed's key, folded with what the draw is for.
-_WEIGHTS, _TRAINING = range(2)
+_WEIGHTS, _TRAINING, _RESTART, _SELECTION = 0, 1, 4, 5  # the evaluation of a record uses 2 and 3
 
 
 class TrainingDivergedError(RuntimeError):
@@ -45,9 +45,14 @@ class Training:
     """What training gives back."""
 
     model: Model
-    """The models kept, with a leading axis of runs (see `run_model`)."""
+    """The models kept, with a leading axis of runs, the restarts of a seed together (see `run_model`)."""
     history: dict[str, np.ndarray]
     """Epochs by runs, under the names of the record."""
+    temperature: np.ndarray
+    """The temperature kept, for every seed."""
+    validation_nll: dict[float, np.ndarray]
+    """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every seed."""
+    n_restarts: int
     epochs: int
     """The epochs done: fewer than asked for only if interrupted."""
     seconds: float
@@ -58,8 +63,8 @@ def init_models(
     n_inputs: int,
     likelihood: Likelihood,
     *,
-    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution] = "normal",
-    recipe: str | Recipe = "published",
+    depth: Depth = "normal",
+    recipe: str | Recipe = "leadline",
     width: int = 32,
     capacity: int = MIN_CAPACITY,
     key: Key[Array, " runs"],
@@ -74,6 +79,8 @@ def init_models(
         width=width,
         capacity=capacity,
         initial_scale=recipe.initial_scale,
+        initial_means=recipe.initial_means,
+        prior=recipe.prior,
         prior_scale=recipe.prior_scale,
     )
     networks = eqx.filter_vmap(lambda key: build(key=jax.random.fold_in(key, _WEIGHTS)))(key)
@@ -95,39 +102,59 @@ def train(
     validation: tuple[Any, Any],
     likelihood: Likelihood,
     *,
-    depth: str | int | np.integer | tuple[DepthDistribution, DepthDistribution] = "normal",
-    recipe: str | Recipe = "published",
-    epochs: int = 20_000,
+    depth: Depth = "normal",
+    recipe: str | Recipe = "leadline",
+    temperature: float | Literal["auto"] | None = None,
+    n_restarts: int | None = None,
+    epochs: int | None = None,
     batch_size: int = 256,
     width: int = 32,
     seeds: list[int] | tuple[int, ...],
     report: Reporter | None = None,
     on_call: Callable[[TrainingState], None] | None = None,
 ) -> Training:
-    """Train one network per seed, side by side in one compiled program.
+    """Train `n_restarts` networks per seed, all side by side in one compiled program.
 
-    `data` and `validation` are (x, y) arrays shared by all runs, or (list of x, list of y) with one entry per run. A
-    run's result depends on its data and its seed, not on the runs beside it. Ctrl-C ends the training after the
-    epochs in hand and keeps what it has.
+    `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed. A
+    run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts` and `epochs`
+    are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for every seed, the
+    one with the best validation likelihood. Ctrl-C ends the training after the epochs in hand and keeps what it has.
     `report` is told the mean over runs a few times a second; `on_call` sees the whole state after every compiled call.
     """
+    recipe = get_recipe(recipe)
+    temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
+    n_restarts = recipe.n_restarts if n_restarts is None else n_restarts
+    epochs = recipe.epochs if epochs is None else epochs
+    check_integer("n_restarts", n_restarts, 1)
     check_integer("epochs", epochs, 1)
     check_integer("batch_size", batch_size, 1)
     if len(seeds) == 0:
         raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
     for seed in seeds:
         check_integer("seeds", seed, 0)
-    recipe = get_recipe(recipe)
+    # Runs are seeds x temperatures x restarts.
+    recipe = replace(recipe, temperature=max(temperatures)).compiled()
     depth = depth_distributions(depth, recipe)
-    train_data = _for_all_runs("data", pack("data", *data, likelihood), len(seeds))
+    runs_per_seed = len(temperatures) * n_restarts
+    train_data = _for_all_seeds("data", pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
-    validation_data = _for_all_runs("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+    validation_data = _for_all_seeds("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
+    keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
     draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
 
-    state = init_state(draw_models(), jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys), recipe)
-    storage = _Storage(draw_models, recipe)
-    fixed = (train_data, validation_data, recipe, min(batch_size, train_data.x.shape[1]))
+    state = init_state(
+        draw_models(),
+        jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
+        jnp.tile(jnp.repeat(jnp.array(temperatures, float), n_restarts), len(seeds)),
+    )
+    storage = _Storage(draw_models)
+    task = Task(
+        _repeat(train_data, runs_per_seed),
+        _repeat(validation_data, runs_per_seed),
+        jnp.array(epochs),
+        recipe,
+        min(batch_size, train_data.x.shape[1]),
+    )
     rows: list[History] = []
     done, n_epochs = 0, 1
     start = time.perf_counter()
@@ -135,12 +162,12 @@ def train(
         while done < epochs and not (interruption.asked and done):
             state = storage.fit(state)
             call_start = time.perf_counter()
-            state, history = train_epochs(fixed, state, jnp.array(min(n_epochs, epochs - done)))
+            state, history = train_epochs(task, state, jnp.array(min(n_epochs, epochs - done)))
             finished = int(state.epoch) - done  # waits for the device
             call_seconds = time.perf_counter() - call_start
             rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
             done += finished
-            _check_finite(state, rows[-1], seeds)
+            _check_finite(state, rows[-1], np.repeat(seeds, runs_per_seed))
             n_epochs = _next_call(n_epochs, call_seconds)
             if report is not None and finished:
                 report(_progress(done, rows[-1]))
@@ -148,8 +175,47 @@ def train(
                 on_call(state)
     state = storage.all_of(storage.fit(state))
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
-    seconds = time.perf_counter() - start
-    return Training(kept, _history(rows), done, seconds, interrupted=done < epochs)
+    history = _history(rows)
+    chosen = np.zeros(len(seeds), int)
+    validation_nll = {}
+    if len(temperatures) > 1:
+        nll = _validation_nll(kept, keys, validation_data, (len(seeds), len(temperatures), n_restarts))
+        chosen = nll.argmin(axis=1)
+        validation_nll = dict(zip(temperatures, nll.T, strict=True))
+        grid = np.arange(len(keys)).reshape(len(seeds), len(temperatures), n_restarts)
+        runs = grid[np.arange(len(seeds)), chosen].ravel()
+        kept = jax.tree.map(lambda a: a[runs], kept)
+        history = {name: column[:, runs] for name, column in history.items()}
+    return Training(
+        model=kept,
+        history=history,
+        temperature=np.array(temperatures)[chosen],
+        validation_nll=validation_nll,
+        n_restarts=n_restarts,
+        epochs=done,
+        seconds=time.perf_counter() - start,
+        interrupted=done < epochs,
+    )
+
+
+def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
+    """The first restart is the seed's own run; the others have streams of their own."""
+    key = jax.random.key(seed)
+    return [key, *[jax.random.fold_in(jax.random.fold_in(key, _RESTART), k) for k in range(1, n_restarts)]]
+
+
+def _validation_nll(
+    models: Model, keys: Key[Array, " runs"], validation: Data, shape: tuple[int, int, int]
+) -> np.ndarray:
+    """Nats per validation row for every seed and temperature, the restarts averaged."""
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, _SELECTION))(keys)
+    n_rows = int(validation.n_rows)
+    nll = np.empty(shape[:2])
+    for seed, runs in enumerate(np.arange(len(keys)).reshape(shape[0], -1)):
+        x, y = (np.asarray(a[seed, :n_rows]) for a in (validation.x, validation.y))
+        log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
+        nll[seed] = -(np.logaddexp.reduce(log_p.reshape(*shape[1:], -1), axis=1) - np.log(shape[2])).mean(axis=-1)
+    return nll
 
 
 class _Interruption:
@@ -184,9 +250,8 @@ class _Storage:
     capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
     """
 
-    def __init__(self, draw_models: Callable[..., Model], recipe: Recipe):
+    def __init__(self, draw_models: Callable[..., Model]):
         self._draw_models = draw_models
-        self._recipe = recipe
         self._shelf: list[Any] | None = None
 
     def fit(self, state: TrainingState) -> TrainingState:
@@ -205,15 +270,20 @@ class _Storage:
 
     def _doubled(self, state: TrainingState) -> TrainingState:
         network = self._draw_models(capacity=2 * state.capacity).network
-        return grow(state, fresh_layers(network, state.capacity, self._recipe))
+        return grow(state, fresh_layers(network, state.capacity))
 
 
-def _for_all_runs(name: str, data: Data, n_runs: int) -> Data:
-    if data.x.shape[0] not in (1, n_runs):
+def _for_all_seeds(name: str, data: Data, n_seeds: int) -> Data:
+    if data.x.shape[0] not in (1, n_seeds):
         raise InvalidArgumentError(
-            f"`{name}` must be one set of rows or one for each of {n_runs} seeds, got {data.x.shape[0]}."
+            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {data.x.shape[0]}."
         )
-    x, y = (jnp.broadcast_to(a, (n_runs, *a.shape[1:])) for a in (data.x, data.y))
+    x, y = (jnp.broadcast_to(a, (n_seeds, *a.shape[1:])) for a in (data.x, data.y))
+    return Data(x, y, data.n_rows)
+
+
+def _repeat(data: Data, times: int) -> Data:
+    x, y = (jnp.repeat(a, times, axis=0) for a in (data.x, data.y))
     return Data(x, y, data.n_rows)
 
 
@@ -223,14 +293,14 @@ def _next_call(n_epochs: int, seconds: float) -> int:
     return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
 
 
-def _check_finite(state: TrainingState, history: History, seeds: list[int] | tuple[int, ...]) -> None:
+def _check_finite(state: TrainingState, history: History, seeds: np.ndarray) -> None:
     """Stop at a NaN or an infinity: nothing after it means anything."""
     parameters = jax.tree.leaves(eqx.filter(state.model.depth_posterior, eqx.is_inexact_array))
     by_run = [np.asarray(a).reshape(len(seeds), -1).T for a in parameters] + jax.tree.leaves(history)
     broken = ~np.all([np.isfinite(a).all(axis=0) for a in by_run], axis=0)
     if np.any(broken):
         raise TrainingDivergedError(
-            f"Training diverged by epoch {int(state.epoch)} for the seeds {np.asarray(seeds)[broken].tolist()}: the "
+            f"Training diverged by epoch {int(state.epoch)} for the seeds {np.unique(seeds[broken]).tolist()}: the "
             "free energy is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
         )
 

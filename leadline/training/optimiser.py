@@ -5,12 +5,14 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from leadline._loops import put_row, row
 from leadline.model import Model
 from leadline.network import Block
-from leadline.recipes import Recipe
+
+ADAM = optax.scale_by_adam()
+"""Kingma & Ba (2015) with their constants; the learning rate is multiplied on, because it may change."""
 
 
 class OptimiserState(eqx.Module):
@@ -26,41 +28,37 @@ class OptimiserState(eqx.Module):
     depth_posterior: PyTree
 
 
-def init_optimiser(model: Model, recipe: Recipe) -> OptimiserState:
-    adam = optax.adam(recipe.learning_rate)
-    depth_adam = optax.adam(recipe.depth_learning_rate)
+def init_optimiser(model: Model) -> OptimiserState:
     params = eqx.filter(model, eqx.is_inexact_array)
     return OptimiserState(
-        first=_init_block(adam, params.network.first),
-        deeper=init_deeper(params.network.deeper, recipe),
-        likelihood=adam.init(params.likelihood),
-        depth_posterior=depth_adam.init(params.depth_posterior),
+        first=_init_block(params.network.first),
+        deeper=init_deeper(params.network.deeper),
+        likelihood=ADAM.init(params.likelihood),
+        depth_posterior=ADAM.init(params.depth_posterior),
     )
 
 
-def init_deeper(deeper: Block, recipe: Recipe) -> PyTree:
+def init_deeper(deeper: Block) -> PyTree:
     """Adam's state for a stack of blocks."""
-    adam = optax.adam(recipe.learning_rate)
-    return jax.vmap(lambda block: _init_block(adam, block))(deeper)
+    return jax.vmap(_init_block)(deeper)
 
 
 def update(
     model: Model,
     gradients: Model,
     state: OptimiserState,
-    recipe: Recipe,
     *,
+    rate: float | Float[Array, ""],
+    depth_rate: float,
     support: tuple[Int[Array, ""], Int[Array, ""]],
     highest: Int[Array, ""],
 ) -> tuple[Model, OptimiserState]:
     """One Adam step. Layers up to the run's support and heads inside it move, with their moments and counts; the others
     stay. `highest` bounds the loop for all runs trained side by side."""
-    adam = optax.adam(recipe.learning_rate)
-    depth_adam = optax.adam(recipe.depth_learning_rate)
     lowest_head, highest_head = support
 
     first, first_state = _update_block(
-        adam, gradients.network.first, state.first, model.network.first, jnp.array(True), lowest_head == 0
+        rate, gradients.network.first, state.first, model.network.first, jnp.array(True), lowest_head == 0
     )
 
     def update_row(i: Array, stacks: PyTree) -> PyTree:
@@ -68,13 +66,13 @@ def update(
         layer_active = depth <= highest_head
         head_active = layer_active & (depth >= lowest_head)
         gradient, (block, block_state) = row(gradients.network.deeper, i), row(stacks, i)
-        new = _update_block(adam, gradient, block_state, block, layer_active, head_active)
+        new = _update_block(rate, gradient, block_state, block, layer_active, head_active)
         return put_row(stacks, new, i)
 
     deeper, deeper_state = lax.fori_loop(0, highest, update_row, (model.network.deeper, state.deeper))
-    likelihood, likelihood_state = _step(adam, gradients.likelihood, state.likelihood, model.likelihood)
+    likelihood, likelihood_state = _step(rate, gradients.likelihood, state.likelihood, model.likelihood)
     depth_posterior, depth_state = _step(
-        depth_adam, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
+        depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
     )
     model = eqx.tree_at(
         lambda m: (m.network.first, m.network.deeper, m.likelihood, m.depth_posterior),
@@ -84,31 +82,31 @@ def update(
     return model, OptimiserState(first_state, deeper_state, likelihood_state, depth_state)
 
 
-def _step(adam: optax.GradientTransformation, gradient: PyTree, state: PyTree, params: PyTree) -> tuple[PyTree, PyTree]:
-    updates, state = adam.update(gradient, state)
-    return eqx.apply_updates(params, updates), state
+def _step(rate: float | Float[Array, ""], gradient: PyTree, state: PyTree, params: PyTree) -> tuple[PyTree, PyTree]:
+    directions, state = ADAM.update(gradient, state)
+    return eqx.apply_updates(params, jax.tree.map(lambda d: -rate * d, directions)), state
 
 
 def _step_if(
-    active: Bool[Array, ""], adam: optax.GradientTransformation, gradient: PyTree, state: PyTree, params: PyTree
+    active: Bool[Array, ""], rate: float | Float[Array, ""], gradient: PyTree, state: PyTree, params: PyTree
 ) -> tuple[PyTree, PyTree]:
-    new = _step(adam, gradient, state, params)
+    new = _step(rate, gradient, state, params)
     return jax.tree.map(lambda a, b: jnp.where(active, a, b), new, (params, state))
 
 
-def _init_block(adam: optax.GradientTransformation, block: PyTree) -> PyTree:
-    return {"layer": adam.init(block.layer), "head": adam.init(block.head)}
+def _init_block(block: PyTree) -> PyTree:
+    return {"layer": ADAM.init(block.layer), "head": ADAM.init(block.head)}
 
 
 def _update_block(
-    adam: optax.GradientTransformation,
+    rate: float | Float[Array, ""],
     gradient: Block,
     state: PyTree,
     block: Block,
     layer_active: Bool[Array, ""],
     head_active: Bool[Array, ""],
 ) -> tuple[Block, PyTree]:
-    layer, layer_state = _step_if(layer_active, adam, gradient.layer, state["layer"], block.layer)
-    head, head_state = _step_if(head_active, adam, gradient.head, state["head"], block.head)
+    layer, layer_state = _step_if(layer_active, rate, gradient.layer, state["layer"], block.layer)
+    head, head_state = _step_if(head_active, rate, gradient.head, state["head"], block.head)
     block = eqx.tree_at(lambda b: (b.layer, b.head), block, (layer, head))
     return block, {"layer": layer_state, "head": head_state}

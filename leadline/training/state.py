@@ -1,7 +1,5 @@
 """What training carries from step to step, and how it grows."""
 
-from functools import partial
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,6 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from leadline.distributions.base import interval
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
-from leadline.recipes import Recipe
 from leadline.training.optimiser import OptimiserState, init_deeper, init_optimiser
 
 
@@ -35,6 +32,7 @@ class TrainingState(eqx.Module):
     best: Model
     best_free_energy: Float[Array, " runs"]
     key: Key[Array, " runs"]
+    temperature: Float[Array, " runs"]
     epoch: Int[Array, ""]
     step: Int[Array, ""]
     support: Support
@@ -45,13 +43,14 @@ class TrainingState(eqx.Module):
 
 
 @eqx.filter_jit
-def init_state(model: Model, key: Key[Array, " runs"], recipe: Recipe) -> TrainingState:
+def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"]) -> TrainingState:
     return TrainingState(
         model=model,
-        optimiser=jax.vmap(partial(init_optimiser, recipe=recipe))(model),
+        optimiser=jax.vmap(init_optimiser)(model),
         best=jax.tree.map(jnp.copy, model),
         best_free_energy=jnp.full(key.shape, jnp.inf),
         key=key,
+        temperature=temperature,
         epoch=jnp.array(0),
         step=jnp.array(0),
         support=find_support(model),
@@ -71,10 +70,10 @@ def _layered(state: TrainingState) -> list[PyTree]:
     return [state.model.network.deeper, state.best.network.deeper, state.optimiser.deeper]
 
 
-def fresh_layers(network: UnboundedNetwork, start: int, recipe: Recipe) -> list[PyTree]:
+def fresh_layers(network: UnboundedNetwork, start: int) -> list[PyTree]:
     """The blocks of an untrained network from `start` on, as `grow` takes them."""
     blocks = jax.tree.map(lambda a: a[:, start:], network.deeper)
-    return [blocks, blocks, jax.vmap(partial(init_deeper, recipe=recipe))(blocks)]
+    return [blocks, blocks, jax.vmap(init_deeper)(blocks)]
 
 
 @eqx.filter_jit

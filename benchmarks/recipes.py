@@ -1,0 +1,127 @@
+"""The `leadline` recipe on the spirals, and what each of its ingredients is worth.
+
+    python benchmarks/recipes.py default temperature-1            # the two named configurations, five data sets each
+    python benchmarks/recipes.py --ablation --seeds 1,2,3         # one ingredient changed at a time
+    python benchmarks/recipes.py default --set temperature=0.3    # a try
+
+One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points); the
+means are printed. All data sets of a variant train side by side: minutes on a GPU, hours on a CPU.
+"""
+
+import argparse
+import ast
+import csv
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leadline.experiments.spiral import SpiralSettings, run_spirals
+from leadline.recipes import LEADLINE
+from leadline.training.progress import ProgressLine
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "temperature-1": {"temperature": 1.0, "epochs": 20_000},
+}
+
+ABLATION: dict[str, dict[str, Any]] = {
+    "initial-scale-1": {"initial_scale": 1.0},
+    "glorot": {"initial_means": "glorot"},
+    "fixed-prior": {"prior": "fixed"},
+    "prior-per-weight": {"prior": "weight"},
+    "no-warm-up": {"warm_up": 0.0},
+    "linear-warm-up": {"warm_up_power": 1.0},
+    "no-decay": {"decay_from": 1.0},
+    "frozen-depth": {"unfreeze": False},
+    "slow-depth": {"depth_learning_rate": 0.0005},
+    "weight-noise": {"noise": "weights"},
+    "one-network": {"n_restarts": 1, "epochs": 20_000},
+    "temperature-0.05": {"temperature": 0.05},
+    "temperature-0.4": {"temperature": 0.4},
+    "temperature-1-short": {"temperature": 1.0},
+}
+
+VARIANTS = CONFIGURATIONS | ABLATION
+
+COLUMNS = (
+    "recipe depth omega seed epochs width temperature n_restarts accuracy nll brier ece depth_mean depth_std depth_mode "
+    "free_energy expected_nll depth_kl weight_kl effective_width seconds device version"
+).split()
+
+
+def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    recipe = replace(LEADLINE, name=name, **changes)
+    settings = [
+        SpiralSettings(omega, recipe=recipe, seed=seed, n_test=arguments.n_test)
+        for omega in arguments.omegas
+        for seed in arguments.seeds
+    ]
+    start = time.perf_counter()
+    with ProgressLine(recipe.epochs) as line:
+        runs = run_spirals(settings, line)
+    print(f"{name}: {len(runs)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
+    return [_row(run.record) for run in runs]
+
+
+def _row(record: dict[str, Any]) -> dict[str, Any]:
+    flat = {**record, **record["free_energy_terms"], "effective_width": json.dumps(record["effective_width"])}
+    return {name: flat[name] for name in COLUMNS}
+
+
+def write(rows: list[dict[str, Any]], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["  omega  accuracy       NLL   calibration error %   depth   free energy"]
+    for omega in sorted({row["omega"] for row in rows}):
+        some = [row for row in rows if row["omega"] == omega]
+        mean = {k: np.mean([row[k] for row in some]) for k in ("accuracy", "nll", "ece", "depth_mean", "free_energy")}
+        lines.append(
+            f"  {omega:5g}  {mean['accuracy']:8.2f}  {mean['nll']:8.4f}  {100 * mean['ece']:20.2f}  "
+            f"{mean['depth_mean']:6.2f}  {mean['free_energy']:12.0f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("variants", nargs="*", help=f"any of {', '.join(VARIANTS)}")
+    parser.add_argument("--ablation", action="store_true", help="all of the ablation")
+    parser.add_argument("--omegas", default="5,10,15,20,25,30", type=_numbers)
+    parser.add_argument("--seeds", default="1,2,3,4,5", type=_numbers)
+    parser.add_argument("--n-test", default=100_000, type=int)
+    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change fields of the recipe")
+    parser.add_argument("--out", type=Path, default=Path("results/recipes"))
+    arguments = parser.parse_args()
+    names = arguments.variants + (list(ABLATION) if arguments.ablation else [])
+    if not names or set(names) - set(VARIANTS):
+        parser.error(f"choose from {', '.join(VARIANTS)}")
+    more = {field: _value(text) for field, text in (item.split("=") for item in arguments.set)}
+    for name in names:
+        rows = run_variant(name, VARIANTS[name] | more, arguments)
+        write(rows, arguments.out / f"{name}.csv")
+        print(table(rows), flush=True)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+if __name__ == "__main__":
+    main()

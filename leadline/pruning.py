@@ -1,0 +1,203 @@
+"""How wide a trained network really is, and the smaller network that predicts the same."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from leadline._checks import check_positive
+from leadline._compilation import jit_lightly
+from leadline.distributions import FixedDepth
+from leadline.free_energy import FreeEnergy
+from leadline.layers import GaussianLinear
+from leadline.likelihoods import GaussianLikelihood
+from leadline.model import Model
+from leadline.predict import evaluate_free_energy, predict
+
+USED = 1.0
+"""A unit is used when the mean of some weight into it, and of some weight out of it, exceeds its standard deviation
+this many times."""
+
+_OFF = -1e30
+"""A raw scale whose softplus is zero."""
+
+
+@jit_lightly
+def unit_strength(model: Model) -> Float[Array, "layers units"]:
+    """How far each unit stands out of the weight noise: the smaller of its best signal-to-noise ratios, in and out.
+
+    The ratio of a weight is |mean| / scale. Row l is layer f_l; rows below the support of q(L) are zero, and only heads
+    inside it count.
+    """
+    network = model.network
+    lowest, highest = model.support()
+    level = jnp.arange(model.capacity + 1)
+    ratios = jax.tree.map(
+        _signal_to_noise, (network.first, network.deeper), is_leaf=lambda node: isinstance(node, GaussianLinear)
+    )
+    first, deeper = ratios
+    into = jnp.concatenate([first.layer.max(-1)[None], deeper.layer.max(-1)])
+    onward = jnp.pad(deeper.layer.max(-2), ((0, 1), (0, 0)))  # out of layer l into layer l + 1
+    read = jnp.concatenate([first.head.max(-2)[None], deeper.head.max(-2)])
+    onward = jnp.where((level < highest)[:, None], onward, 0.0)
+    read = jnp.where(((level >= lowest) & (level <= highest))[:, None], read, 0.0)
+    return jnp.where((level <= highest)[:, None], jnp.minimum(into, jnp.maximum(onward, read)), 0.0)
+
+
+def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
+    return jnp.abs(layer.weight_mean) / jax.nn.softplus(layer.weight_raw)
+
+
+def effective_width(model: Model) -> list[int]:
+    """The number of units that are used, for every layer from f_0 to the deepest of the support."""
+    highest = int(model.support()[1])
+    return np.sum(np.asarray(unit_strength(model)) > USED, axis=1)[: highest + 1].tolist()
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """A smaller model, and what the smaller size costs."""
+
+    model: Model
+    """With the axis of runs that went in."""
+    width: int
+    depth: int
+    """The deepest hidden layer that is left."""
+    difference: float
+    """The largest change of a prediction on x: of a class probability, or of a mean in predictive deviations."""
+    free_energy_change: float
+    """Nats on (x, y), at temperature 1, mean over the runs."""
+
+
+def prune(
+    models: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    tolerance: float = 0.01,
+    most_probable_depth: bool = False,
+    n_samples: int = 100,
+    key: Key[Array, " runs"],
+) -> Pruning:
+    """The narrowest network whose predictions on x differ from the given one's by less than `tolerance`.
+
+    Every layer keeps its strongest units; layers below the support of q(L) go. With `most_probable_depth`, q(L) becomes
+    that depth, the heads of the others go too, and `difference` is measured against that network. `models` are the
+    restarts of one fit: the tolerance is for their average, and they get one width.
+    """
+    check_positive("tolerance", tolerance)
+    free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
+    before = free_energy(models)
+    if most_probable_depth:
+        models = _at_most_probable_depth(models)
+    order = np.argsort(-np.asarray(jax.vmap(unit_strength)(models)), axis=-1)
+    ask = partial(predict, x=x, n_samples=n_samples, key=key)
+    expected = ask(models)
+
+    def difference(width: int) -> float:
+        return _difference(models, expected, ask(_silenced(models, jnp.asarray(order[..., width:]))))
+
+    narrow, wide, found = 1, models.network.width, 0.0
+    while narrow < wide:
+        width = (narrow + wide) // 2
+        change = difference(width)
+        if change < tolerance:
+            wide, found = width, change
+        else:
+            narrow = width + 1
+    highest = max(1, int(jax.vmap(lambda model: model.support()[1])(models).max()))
+    smaller = jax.vmap(partial(_kept, depth=highest))(models, jnp.asarray(order[..., :wide]))
+    after = free_energy(smaller)
+    return Pruning(
+        model=smaller,
+        width=wide,
+        depth=highest,
+        difference=found,
+        free_energy_change=float(np.mean(_total(after) - _total(before))),
+    )
+
+
+def _total(terms: FreeEnergy) -> np.ndarray:
+    return np.asarray(terms.expected_nll + terms.depth_kl + terms.weight_kl)
+
+
+def _at_most_probable_depth(models: Model) -> Model:
+    mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
+    return eqx.tree_at(lambda m: m.depth_posterior, models, mode)
+
+
+def _difference(models: Model, expected: np.ndarray, got: np.ndarray) -> float:
+    expected, got = expected.mean(0), got.mean(0)
+    if isinstance(models.likelihood, GaussianLikelihood):
+        mean, square = expected[:, 0], expected[:, 1]
+        return float(np.max(np.abs(got[:, 0] - mean) / np.sqrt(square - mean**2)))
+    return float(np.max(np.abs(got - expected)))
+
+
+@eqx.filter_jit
+def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
+    """The same networks with nothing going out of the dropped units: all other draws of the noise stay as they are."""
+
+    def into_nothing(layer: GaussianLinear, units: Int[Array, " units"]) -> GaussianLinear:
+        return eqx.tree_at(
+            lambda m: (m.weight_mean, m.weight_raw),
+            layer,
+            (layer.weight_mean.at[:, units].set(0.0), layer.weight_raw.at[:, units].set(_OFF)),
+        )
+
+    def one_run(model: Model, dropped: Int[Array, "layers units"]) -> Model:
+        network = model.network
+        return eqx.tree_at(
+            lambda m: (m.network.first.head, m.network.deeper.layer, m.network.deeper.head),
+            model,
+            (
+                into_nothing(network.first.head, dropped[0]),
+                jax.vmap(into_nothing)(network.deeper.layer, dropped[:-1]),
+                jax.vmap(into_nothing)(network.deeper.head, dropped[1:]),
+            ),
+        )
+
+    return jax.vmap(one_run)(models, dropped)
+
+
+def _kept(model: Model, units: Int[Array, "layers units"], depth: int) -> Model:
+    """The network of the given units, cut below `depth`."""
+    first, deeper = model.network.first, model.network.deeper
+    every_input = jnp.arange(model.network.n_inputs)
+    every_output = jnp.arange(model.likelihood.n_outputs)
+    deeper = jax.tree.map(lambda a: a[:depth], deeper)
+    new_first = eqx.tree_at(
+        lambda b: (b.layer, b.head),
+        first,
+        (_selected(first.layer, units[0], every_input), _selected(first.head, every_output, units[0])),
+    )
+    new_deeper = eqx.tree_at(
+        lambda b: (b.layer, b.head),
+        deeper,
+        (
+            jax.vmap(_selected)(deeper.layer, units[1 : depth + 1], units[:depth]),
+            jax.vmap(_selected, (0, None, 0))(deeper.head, every_output, units[1 : depth + 1]),
+        ),
+    )
+    return eqx.tree_at(lambda m: (m.network.first, m.network.deeper), model, (new_first, new_deeper))
+
+
+def _selected(layer: GaussianLinear, outputs: Int[Array, " out"], inputs: Int[Array, " in"]) -> GaussianLinear:
+    """The layer between fewer units."""
+    table = jnp.ix_(outputs, inputs)
+    layer = eqx.tree_at(
+        lambda m: (m.weight_mean, m.weight_raw, m.bias_mean, m.bias_raw),
+        layer,
+        (layer.weight_mean[table], layer.weight_raw[table], layer.bias_mean[outputs], layer.bias_raw[outputs]),
+    )
+    if layer.log_input_scale is None or layer.log_output_scale is None:
+        return layer
+    return eqx.tree_at(
+        lambda m: (m.log_input_scale, m.log_output_scale),
+        layer,
+        (layer.log_input_scale[inputs], layer.log_output_scale[outputs]),
+    )

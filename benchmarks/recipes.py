@@ -4,8 +4,8 @@
     python benchmarks/recipes.py --ablation --seeds 1,2,3         # one ingredient changed at a time
     python benchmarks/recipes.py default --set temperature=0.3    # a try
 
-One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points); the
-means are printed. All data sets of a variant train side by side: minutes on a GPU, hours on a CPU.
+One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points),
+and the means are printed. All data sets of a variant train side by side: minutes on a GPU, hours on a CPU.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from leadline.training.progress import ProgressLine
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "default": {},
-    "temperature-1": {"temperature": 1.0, "epochs": 20_000},
+    "temperature-1": {"temperature": 1.0, "epochs": 12_000},
 }
 
 ABLATION: dict[str, dict[str, Any]] = {
@@ -37,6 +37,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "linear-warm-up": {"warm_up_power": 1.0},
     "no-decay": {"decay_from": 1.0},
     "frozen-depth": {"unfreeze": False},
+    "wide-start": {"initial_depth": (0.0, 1.8)},
     "slow-depth": {"depth_learning_rate": 0.0005},
     "weight-noise": {"noise": "weights"},
     "one-network": {"n_restarts": 1, "epochs": 20_000},
@@ -47,10 +48,12 @@ ABLATION: dict[str, dict[str, Any]] = {
 
 VARIANTS = CONFIGURATIONS | ABLATION
 
-COLUMNS = (
-    "recipe depth omega seed epochs width temperature n_restarts accuracy nll brier ece depth_mean depth_std depth_mode "
-    "free_energy expected_nll depth_kl weight_kl effective_width seconds device version"
-).split()
+COLUMNS = [
+    *("recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts"),
+    *("accuracy", "nll", "brier", "ece", "depth_mean", "depth_std", "depth_mode"),
+    *("free_energy", "expected_nll", "depth_kl", "weight_kl", "effective_width"),
+    *("seconds", "device", "version"),
+]
 
 
 def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> list[dict[str, Any]]:

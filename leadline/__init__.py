@@ -8,7 +8,8 @@ from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
-from leadline.predict import evaluate_free_energy, predict
+from leadline.predict import evaluate_free_energy, log_likelihood, predict
+from leadline.pruning import Pruning, effective_width, prune
 from leadline.recipes import RECIPES, Recipe
 from leadline.training import Training, TrainingDivergedError, init_models, run_model, train
 
@@ -26,15 +27,19 @@ __all__ = [
     "Model",
     "NormalDepth",
     "PoissonDepth",
+    "Pruning",
     "Recipe",
     "Training",
     "TrainingDivergedError",
     "UnboundedNetwork",
     "__version__",
+    "effective_width",
     "evaluate_free_energy",
     "free_energy",
     "init_models",
+    "log_likelihood",
     "predict",
+    "prune",
     "run_model",
     "train",
 ]

@@ -1,4 +1,9 @@
-"""A scan whose length is data: the cost follows the layers in use, not the layers in store."""
+"""Walks over a stack of layers whose number is data.
+
+On a CPU the loops really are that long, so that the cost follows the layers in use, not the layers in store. An
+accelerator would wait for the host at every turn of such a loop; there, all layers are walked, unrolled, and those
+beyond the length are masked. Both give the same numbers.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
 
@@ -30,7 +35,10 @@ def _n_rows(stack: PyTree) -> int:
     return jax.tree.leaves(stack)[0].shape[0]
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def loops_are_dynamic() -> bool:
+    return jax.default_backend() == "cpu"
+
+
 def bounded_scan(
     body: Body,
     fixed: PyTree,
@@ -43,9 +51,59 @@ def bounded_scan(
 
     `body(i, fixed, params, carry, x) -> (carry, y)` must be a pure function: what it needs comes through `fixed` (never
     differentiated: random keys, targets) and `params`. `length` is traced, so one compiled program serves every length
-    up to the number of rows. The reverse pass reads back what the forward pass computed; it recomputes nothing. Under
-    `jax.vmap` with an unbatched `length` the loop stays one loop.
+    up to the number of rows. Under `jax.vmap` with an unbatched `length` the loop stays one loop.
     """
+    scan = dynamic_scan if loops_are_dynamic() else masked_scan
+    return scan(body, fixed, params, carry, xs, length)
+
+
+def masked_scan(
+    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
+) -> tuple[PyTree, PyTree]:
+    """`bounded_scan` over all rows, unrolled; rows from `length` on see the last carry and leave it as it is."""
+
+    def step(carry: PyTree, row: tuple[Array, PyTree]) -> tuple[PyTree, PyTree]:
+        i, x = row
+        inside = i < length
+        new, y = body(i, fixed, params, carry, x)
+        carry = jax.tree.map(lambda a, b: jnp.where(inside, a, b), new, carry)
+        return carry, jax.tree.map(lambda a: jnp.where(inside, a, jnp.zeros_like(a)), y)
+
+    return lax.scan(step, carry, (jnp.arange(_n_rows(xs)), xs), unroll=True)
+
+
+def update_rows(
+    function: Callable[[Any, PyTree, PyTree], PyTree], given: PyTree, stack: PyTree, length: Int[Array, ""]
+) -> PyTree:
+    """`stack` with row i replaced by `function(i, row of given, row of stack)` for i < length.
+
+    Later rows must be left alone by the function itself.
+    """
+    if loops_are_dynamic():
+        return lax.fori_loop(
+            0, length, lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i), stack
+        )
+    return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
+
+
+def skip_unless(wanted: Bool[Array, ""], function: Callable[[], PyTree]) -> PyTree:
+    """The function's value, or zeros; on a CPU without the work."""
+    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function))
+    if loops_are_dynamic():
+        return lax.cond(wanted, function, lambda: zeros)
+    return jax.tree.map(lambda a, zero: jnp.where(wanted, a, zero), function(), zeros)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def dynamic_scan(
+    body: Body,
+    fixed: PyTree,
+    params: PyTree,
+    carry: PyTree,
+    xs: PyTree,
+    length: Int[Array, ""],
+) -> tuple[PyTree, PyTree]:
+    """`bounded_scan` as a loop of that length. Its reverse pass reads back what the forward pass computed."""
     _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))
 
     def step(i: Any, state: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -97,4 +155,4 @@ def _reverse(body: Body, residuals: PyTree, cotangents: tuple[PyTree, PyTree]) -
     return None, d_params, d_carry, d_xs, None
 
 
-bounded_scan.defvjp(_forward, _reverse)
+dynamic_scan.defvjp(_forward, _reverse)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import check_integer
-from leadline._loops import bounded_scan
+from leadline._loops import bounded_scan, skip_unless
 from leadline.layers import GaussianLinear, Noise
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
@@ -110,8 +110,7 @@ def _visit(
         output = block.head(hidden, key=head_key, noise=noise)
         return readout(fixed, params, output), path_kl + block.head.kl()
 
-    skipped = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(read))
-    return (hidden, path_kl), jax.lax.cond(depth >= lowest, read, lambda: skipped)
+    return (hidden, path_kl), skip_unless(depth >= lowest, read)
 
 
 @jax.custom_vjp

@@ -39,6 +39,8 @@ class Recipe:
     """Whether the quantile window of a normal q(L) has real or integer edges."""
     keep: Keep
     """Which model training returns: the one of the lowest validation free energy, or the last iterate."""
+    initial_depth: tuple[float, float] = (0.0, 1.8)
+    """loc and scale of a normal q(L) at the start."""
     unfreeze: bool = False
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -80,6 +82,9 @@ class Recipe:
             check_share(name, getattr(self, name))
         for name in ("initial_scale", "prior_scale", "warm_up_power"):
             check_positive(name, getattr(self, name))
+        loc, scale = self.initial_depth
+        check_finite("initial_depth", loc)
+        check_positive("initial_depth", scale)
         for name in ("n_restarts", "epochs", "n_samples"):
             check_integer(name, getattr(self, name), 1)
 
@@ -114,6 +119,7 @@ LEADLINE = Recipe(
     noise="local",
     bounds="real",
     keep="last",
+    initial_depth=(0.5, 0.6),
     unfreeze=True,
     initial_scale=0.05,
     initial_means="he",
@@ -172,7 +178,7 @@ def _depth_pair(depth: Depth, recipe: Recipe) -> tuple[DepthDistribution, DepthD
         case (DepthDistribution() as prior, DepthDistribution() as posterior):
             return prior, posterior
         case "normal":
-            return NormalDepth(0.0, 1.15), NormalDepth(0.0, 1.8, 0.025, 0.975, recipe.bounds)
+            return NormalDepth(0.0, 1.15), NormalDepth(*recipe.initial_depth, 0.025, 0.975, recipe.bounds)
         case "poisson":
             return PoissonDepth(0.5), PoissonDepth(1.0, 0.95)
         case "categorical":

@@ -13,10 +13,10 @@ from tests.tolerances import MANY_SUMS
 
 LEADLINE = [str(Path(sys.executable).with_name("leadline"))]
 SCHEMA = {
-    "recipe", "depth", "omega", "seed", "epochs", "width", "temperature",
+    "recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts", "n_test",
     "accuracy", "nll", "brier", "ece",
     "depth_pmf", "depth_mean", "depth_std", "depth_mode", "depth_support",
-    "free_energy", "free_energy_terms", "seconds", "device", "version",
+    "effective_width", "free_energy", "free_energy_terms", "seconds", "device", "version",
 }  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
     [
         (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
         (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
-        (["--recipe", "secret"], "`recipe` must be one of published, written, got 'secret'."),
+        (["--recipe", "secret"], "`recipe` must be one of leadline, published, written, got 'secret'."),
         (["--depth", "gamma"], "`depth` must be one of normal, poisson, categorical, a whole number of at least 0,"),
         (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
         (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),
@@ -88,6 +88,8 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
         (["--depth", "99999999999"], "`depth` must be at most 1022, got"),
         (["--seed", "99999999999999999999"], "`seed` must be at most 2147483647, got 99999999999999999999."),
         (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),
+        (["--temperature", "warm"], '`temperature` must be a number of at least 0 or "auto", got'),
+        (["--restarts", "0"], "`n_restarts` must be a whole number of at least 1, got 0."),
         (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--omegga", "1"], "No such option"),
     ],

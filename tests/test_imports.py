@@ -28,6 +28,7 @@ ORDER = [
     "free_energy",
     "recipes",
     "predict",
+    "pruning",
     "metrics",
     "training.data",
     "training.optimiser",

@@ -56,6 +56,37 @@ def test_kl_is_the_closed_form(precision):
     assert float(layer.kl()) == pytest.approx(total, rel=CLOSED_FORM[precision])
 
 
+def test_a_prior_per_unit_has_the_product_of_two_scales(precision):
+    """KL against N(0, (1.3 exp(u_i + v_j))^2) for weights and N(0, (1.3 exp(v_j))^2) for biases, weight by weight."""
+    layer = GaussianLinear(3, 2, key=jax.random.key(1), initial_scale=0.6, prior_scale=1.3, prior="unit")
+    u, v = np.array([0.3, -0.2, 0.9]), np.array([-0.5, 0.4])
+    layer = eqx.tree_at(lambda m: (m.log_input_scale, m.log_output_scale), layer, (jnp.array(u), jnp.array(v)))
+    weight_scale, bias_scale = layer.prior_scales()
+    np.testing.assert_allclose(weight_scale, 1.3 * np.exp(u[None] + v[:, None]), rtol=CLOSED_FORM[precision])
+    np.testing.assert_allclose(bias_scale, 1.3 * np.exp(v), rtol=CLOSED_FORM[precision])
+    total = _slow_kl(layer.weight_mean, layer.weight_raw, weight_scale)
+    total += _slow_kl(layer.bias_mean, layer.bias_raw, bias_scale)
+    assert float(layer.kl()) == pytest.approx(total, rel=CLOSED_FORM[precision])
+
+
+def test_a_prior_per_weight_is_the_best_scale_for_each(precision):
+    """Its KL is the lowest that any scales give: against a search over the scale of every weight."""
+    layer = GaussianLinear(3, 2, key=jax.random.key(1), initial_scale=0.6, prior="weight")
+    weight_scale, bias_scale = layer.prior_scales()
+    total = _slow_kl(layer.weight_mean, layer.weight_raw, weight_scale)
+    total += _slow_kl(layer.bias_mean, layer.bias_raw, bias_scale)
+    assert float(layer.kl()) == pytest.approx(total, rel=CLOSED_FORM[precision])
+    for factor in (0.9, 1.1):
+        assert _slow_kl(layer.weight_mean, layer.weight_raw, factor * weight_scale) > _slow_kl(
+            layer.weight_mean, layer.weight_raw, weight_scale
+        )
+
+
+def _slow_kl(mean, raw, prior_scale):
+    m, s, p = np.asarray(mean, float), np.log1p(np.exp(np.asarray(raw, float))), np.asarray(prior_scale, float)
+    return float(np.sum(np.log(p / s) + (s**2 + m**2) / (2 * p**2) - 0.5))
+
+
 def test_kl_vanishes_at_the_prior():
     layer = GaussianLinear(2, 2, key=KEY, prior_scale=1.3)
     raw = softplus_inverse(jnp.array(1.3))
@@ -85,10 +116,11 @@ def test_written_out_reverse_pass_is_the_gradient(layer):
         np.testing.assert_allclose(a, b, rtol=GRADIENT, atol=GRADIENT)
 
 
-def test_initial_spread():
-    """Means ~ e N(0, 1), raw scales ~ softplus^-1(1) + e N(0, 1), e = sqrt(2 / (in + out)); biases likewise."""
-    layer = GaussianLinear(200, 100, key=KEY)
-    spread, centre = np.sqrt(2 / 300), np.log(np.expm1(1.0))
+@pytest.mark.parametrize(("initial_means", "fan"), [("glorot", 300), ("he", 200)])
+def test_initial_spread(initial_means, fan):
+    """Means ~ e N(0, 1), raw scales ~ softplus^-1(1) + e N(0, 1), e = sqrt(2 / fan); biases likewise."""
+    layer = GaussianLinear(200, 100, key=KEY, initial_means=initial_means)
+    spread, centre = np.sqrt(2 / fan), np.log(np.expm1(1.0))
     for mean, raw in ((layer.weight_mean, layer.weight_raw), (layer.bias_mean, layer.bias_raw)):
         n = mean.size
         for values, location in ((mean, 0.0), (raw, centre)):

@@ -26,7 +26,7 @@ def test_a_short_training_separates_an_easy_spiral():
 @pytest.mark.slow
 def test_published_recipe_on_an_easy_spiral():
     """The figure: 100 % and depth 0.44 at omega = 5."""
-    record = run_spiral(SpiralSettings(omega=5)).record
+    record = run_spiral(SpiralSettings(omega=5, recipe="published")).record
     assert record["accuracy"] >= 99.7
     assert record["depth_mean"] == pytest.approx(0.45, abs=0.08)
 
@@ -34,7 +34,7 @@ def test_published_recipe_on_an_easy_spiral():
 @pytest.mark.slow
 def test_published_recipe_on_a_hard_spiral():
     """The figure: 86.33 +- 1.90 % and depth 3.00 +- 0.00 at omega = 25."""
-    record = run_spiral(SpiralSettings(omega=25, seed=2)).record
+    record = run_spiral(SpiralSettings(omega=25, recipe="published", seed=2)).record
     assert record["accuracy"] == pytest.approx(86.33, abs=3 * 1.90)
     assert record["depth_mean"] == pytest.approx(3, abs=1e-3)
     assert record["depth_std"] == pytest.approx(0, abs=1e-3)

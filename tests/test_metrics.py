@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from leadline import metrics
 
@@ -15,6 +17,34 @@ def test_known_answers():
     assert metrics.brier(P, Y) == pytest.approx(np.mean([0.02, 0.32, 2 * 0.55**2, 0.0]))
     # 0.6 (right) and 0.55 (wrong) share the bin (8/15, 9/15]: one of two right, at a confidence of 1.15 for both.
     assert metrics.ece(P, Y) == pytest.approx((0.1 + abs(1 - 1.15) + 0.0) / 4)
+
+
+def test_likelihood_and_brier_score_are_scikit_learns():
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet([0.5, 1.0], 300)
+    y = rng.integers(2, size=300)
+    assert metrics.nll(p, y) == pytest.approx(log_loss(y, p))
+    # Ours sums over the classes, as Brier did; scikit-learn looks at one of two.
+    assert metrics.brier(p, y) == pytest.approx(2 * brier_score_loss(y, p[:, 1]))
+    p = rng.dirichlet([0.5, 1.0, 2.0, 0.7], 300)
+    y = rng.integers(4, size=300)
+    assert metrics.nll(p, y) == pytest.approx(log_loss(y, p))
+    assert metrics.accuracy(p, y) == pytest.approx(100 * accuracy_score(y, p.argmax(1)))
+
+
+def test_reliability_is_scikit_learns_calibration_curve():
+    """For two classes, of the top one: fraction right and mean confidence, bin by bin."""
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet([0.6, 0.6], 2000)
+    y = (rng.uniform(size=2000) < 0.5 + 0.7 * (p[:, 1] - 0.5)).astype(int)
+    rows, confidence, right = metrics.reliability(p, y)
+    fraction, mean = calibration_curve(p.argmax(1) == y, p.max(1), n_bins=15)
+    some = rows > 0
+    np.testing.assert_allclose(right[some], fraction)
+    np.testing.assert_allclose(confidence[some], mean)
+    assert rows.sum() == 2000
+    assert np.all(rows[:7] == 0)  # the top of two probabilities is never below a half
+    assert np.all(np.isnan(right[:7]))
 
 
 def test_calibration_error_is_the_loop_over_bins():

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from leadline._loops import bounded_scan
+from leadline import _loops
+from leadline._loops import bounded_scan, dynamic_scan, masked_scan, skip_unless, update_rows
 from leadline._numerics import bucket, log_ndtr, log_sub_exp, softplus_inverse
 from tests.tolerances import CLOSED_FORM, GRADIENT
 
@@ -73,13 +74,29 @@ def _scalar(scan, length):
     return loss
 
 
+@pytest.mark.parametrize("scan", [dynamic_scan, masked_scan])
 @pytest.mark.parametrize("length", [1, 3, 5])
-def test_bounded_scan_is_a_loop_with_its_gradients(length):
+def test_bounded_scan_is_a_loop_with_its_gradients(length, scan):
+    """The walk that a CPU takes, and the one that an accelerator takes."""
     args = ({"a": jnp.array(0.7)}, jnp.array([0.5, -0.2]), {"w": jax.random.normal(jax.random.key(0), (5, 2))})
-    bounded = jax.jit(jax.value_and_grad(_scalar(lambda *a: bounded_scan(_body, *a), jnp.array(length)), (0, 1, 2)))
+    bounded = jax.jit(jax.value_and_grad(_scalar(lambda *a: scan(_body, *a), jnp.array(length)), (0, 1, 2)))
     plain = jax.value_and_grad(_scalar(_plain, length), (0, 1, 2))
     for got, expected in zip(jax.tree.leaves(bounded(*args)), jax.tree.leaves(plain(*args)), strict=True):
         np.testing.assert_allclose(got, expected, rtol=CLOSED_FORM["float32"], atol=1e-6)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_rows_are_updated_and_work_is_skipped_alike_on_all_devices(monkeypatch, dynamic):
+    monkeypatch.setattr(_loops, "loops_are_dynamic", lambda: dynamic)
+
+    def double(i, given, old):
+        return jnp.where(i < 2, 2 * given + old, old)
+
+    updated = jax.jit(lambda n: update_rows(double, jnp.arange(4.0), jnp.ones(4), n))(jnp.array(2))
+    np.testing.assert_array_equal(updated, [1.0, 3.0, 1.0, 1.0])
+    skip = jax.jit(lambda wanted: skip_unless(wanted, lambda: {"a": jnp.array([1.0, 2.0])}))
+    np.testing.assert_array_equal(skip(jnp.array(True))["a"], [1.0, 2.0])
+    np.testing.assert_array_equal(skip(jnp.array(False))["a"], [0.0, 0.0])
 
 
 def test_bounded_scan_stays_one_loop_under_vmap():

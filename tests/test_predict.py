@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from leadline import (
     FixedDepth,
@@ -15,6 +16,7 @@ from leadline import (
     NormalDepth,
     evaluate_free_energy,
     free_energy,
+    log_likelihood,
     predict,
 )
 from tests.test_free_energy import POSTERIORS, make_model
@@ -63,13 +65,34 @@ def test_it_averages_over_the_weights():
     np.testing.assert_allclose(got.sum(axis=1), 1, rtol=CLOSED_FORM["float32"])
 
 
+@pytest.mark.parametrize("likelihood", [None, GaussianLikelihood(1, scale=0.5)])
+def test_log_likelihood_is_the_log_of_the_mixture(likelihood):
+    """From the same draws: the log of the predicted probability of the right class, or of a mixture of Gaussians."""
+    model = make_model(POSTERIORS["real"], likelihood)
+    if likelihood is None:
+        y = np.arange(40) % 2
+        expected = np.log(predict(batch_of_one(model), X, n_samples=7, key=KEY)[0][np.arange(40), y])
+    else:
+        y = np.linspace(-1, 1, 40)
+        q = np.asarray(model.depth_posterior.pmf(9))
+        density = 0.0
+        for i in range(7):
+            outputs, _ = model.network.depths(
+                jnp.asarray(X), highest=3, key=jax.random.fold_in(KEY[0], i), noise="weights"
+            )
+            density += np.tensordot(q, stats.norm(np.asarray(outputs)[..., 0], 0.5).pdf(y), axes=1) / 7
+        expected = np.log(density)
+    got = log_likelihood(batch_of_one(model), X, y, n_samples=7, key=KEY)[0]
+    np.testing.assert_allclose(got, expected, rtol=MANY_SUMS, atol=MANY_SUMS)
+
+
 def test_pieces_do_not_change_the_answer(monkeypatch):
     """All rows see the same draws, however they are cut: memory is bounded by the piece."""
     model = batch_of_one(make_model(POSTERIORS["real"]))
     whole = predict(model, X, n_samples=5, key=KEY)
     module = importlib.import_module("leadline.predict")
     shapes, piece = [], module._predict_piece
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(module, "rows_at_once", lambda: 16)
     monkeypatch.setattr(module, "_predict_piece", lambda m, x, *a: shapes.append(x.shape) or piece(m, x, *a))
     np.testing.assert_allclose(predict(model, X, n_samples=5, key=KEY), whole, rtol=CLOSED_FORM["float32"])
     assert shapes == [(16, 3), (16, 3), (8, 3)]

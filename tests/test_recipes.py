@@ -1,4 +1,4 @@
-"""The two recipes, cell by cell, and that a step of training follows them."""
+"""The recipes, cell by cell, and that a step of training follows them."""
 
 import dataclasses
 
@@ -23,13 +23,23 @@ from leadline.recipes import depth_distributions
 from leadline.training.epochs import train_step
 from leadline.training.loop import run_model
 from leadline.training.state import init_state
-from tests.tolerances import GRADIENT
+from tests.tolerances import CLOSED_FORM, GRADIENT
 
+# What the paper says nothing about, or the same in both.
 COMMON = {
+    "initial_depth": (0.0, 1.8),
+    "unfreeze": False,
     "initial_scale": 1.0,
+    "initial_means": "glorot",
+    "prior": "fixed",
     "prior_scale": 1.0,
+    "warm_up": 0.0,
+    "warm_up_power": 1.0,
+    "decay_from": 1.0,
     "learning_rate": 0.005,
     "depth_learning_rate": 0.0005,
+    "n_restarts": 1,
+    "epochs": 20_000,
     "n_samples": 100,
 }
 
@@ -43,9 +53,11 @@ def test_the_cells_of_the_table():
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_depth_families_start_where_the_paper_starts(recipe):
+    """Except that a normal q(L) of `leadline` starts shallow, where the network is cheap, and finds its way down."""
     prior, posterior = depth_distributions("normal", recipe)
     assert eqx.tree_equal(prior, NormalDepth(0.0, 1.15))
-    assert eqx.tree_equal(posterior, NormalDepth(0.0, 1.8, 0.025, 0.975, recipe.bounds))
+    start = (0.5, 0.6) if recipe.name == "leadline" else (0.0, 1.8)
+    assert eqx.tree_equal(posterior, NormalDepth(*start, 0.025, 0.975, recipe.bounds))
     prior, posterior = depth_distributions("poisson", recipe)
     assert eqx.tree_equal(prior, PoissonDepth(0.5))
     assert eqx.tree_equal(posterior, PoissonDepth(1.0, 0.95))
@@ -55,7 +67,26 @@ def test_depth_families_start_where_the_paper_starts(recipe):
         assert eqx.tree_equal(prior_or_posterior, FixedDepth(4))
 
 
-def plain_objective(params, model, x, y, row_weight, n_data, key, recipe):
+def test_schedules():
+    """The weight KL comes in as min(1, share / 0.9)^2; the rate stays, then falls along half a cosine."""
+    recipe = dataclasses.replace(RECIPES["leadline"], warm_up=0.9, warm_up_power=2.0, decay_from=0.5)
+    share = jnp.array([0.0, 0.45, 0.9, 1.0])
+    np.testing.assert_allclose(recipe.kl_factor(share), [0.0, 0.25, 1.0, 1.0], rtol=CLOSED_FORM["float32"])
+    share = jnp.array([0.0, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(recipe.rate_factor(share), [1.0, 1.0, 0.5, 0.0], atol=CLOSED_FORM["float32"])
+    for factor in (RECIPES["written"].kl_factor, RECIPES["written"].rate_factor):
+        np.testing.assert_array_equal(factor(share), 1.0)
+
+
+def test_what_the_compiled_step_does_not_depend_on_is_left_out_of_it():
+    recipe = RECIPES["leadline"]
+    other = dataclasses.replace(recipe, name="other", temperature=0.7, epochs=3, n_restarts=2, n_samples=7)
+    assert other.compiled() == recipe.compiled()
+    assert dataclasses.replace(recipe, temperature=0.0).compiled() != recipe.compiled()
+    assert dataclasses.replace(recipe, prior="weight").compiled() != recipe.compiled()
+
+
+def plain_objective(params, model, x, y, row_weight, n_data, key, recipe, temperature):
     """Sum of NLL over the batch + (batch / n_data) (depth KL + temperature x weight KL), as a plain Python loop."""
     model = eqx.combine(params, model)
     prior = jnp.asarray(model.depth_prior.log_masses(6))
@@ -81,7 +112,7 @@ def plain_objective(params, model, x, y, row_weight, n_data, key, recipe):
         path_kl += blocks[depth].layer.kl()
         log_p = jax.nn.log_softmax(linear(blocks[depth].head, hidden, head_key))
         nll = -(row_weight * log_p[jnp.arange(len(y)), y]).sum()
-        kl = recipe.temperature * (path_kl + blocks[depth].head.kl()) + log_q[depth] - prior[depth]
+        kl = temperature * (path_kl + blocks[depth].head.kl()) + log_q[depth] - prior[depth]
         total += jnp.exp(log_q[depth]) * (nll + row_weight.sum() / n_data * kl)
     return total
 
@@ -91,23 +122,27 @@ def test_a_step_descends_the_batch_objective(recipe):
     """Adam's first moment after one step is a tenth of the gradient; the batch has two rows of padding."""
     key = jnp.stack([jax.random.key(0)])
     models = init_models(2, CategoricalLikelihood(2), recipe=recipe, width=4, key=key)
-    state = init_state(models, key, recipe)
+    state = init_state(models, key, jnp.array([recipe.temperature]))
     x = jax.random.normal(key[0], (1, 8, 2))
     y = (x[..., 0] > 0).astype(jnp.int32)
     row_weight = jnp.array([1.0] * 6 + [0.0] * 2)
-    stepped = eqx.filter_jit(train_step)(state, x, y, row_weight, jnp.array(30), key, recipe)
+    share = jnp.array(0.3)
+    stepped = eqx.filter_jit(train_step)(state, x, y, row_weight, jnp.array(30), key, share, recipe)
 
     model = run_model(models, 0)
     params, static = eqx.partition(model, eqx.is_inexact_array)
     # With local noise the draws of a batch depend on its shape, so the padding must be there, with weight zero.
-    gradient = jax.grad(lambda p: plain_objective(p, static, x[0], y[0], row_weight, 30, key[0], recipe))(params)
+    temperature = recipe.temperature * (1 / 9 if recipe.name == "leadline" else 1)  # a third of the warm-up, squared
+    gradient = jax.grad(lambda p: plain_objective(p, static, x[0], y[0], row_weight, 30, key[0], recipe, temperature))(
+        params
+    )
     moments = stepped.optimiser
     pairs = [
-        (moments.first["layer"][0].mu, gradient.network.first.layer),
-        (moments.first["head"][0].mu, gradient.network.first.head),
-        (moments.deeper["layer"][0].mu, gradient.network.deeper.layer),
-        (moments.deeper["head"][0].mu, gradient.network.deeper.head),
-        (moments.depth_posterior[0].mu, gradient.depth_posterior),
+        (moments.first["layer"].mu, gradient.network.first.layer),
+        (moments.first["head"].mu, gradient.network.first.head),
+        (moments.deeper["layer"].mu, gradient.network.deeper.layer),
+        (moments.deeper["head"].mu, gradient.network.deeper.head),
+        (moments.depth_posterior.mu, gradient.depth_posterior),
     ]
     for moment, expected in pairs:
         for a, b in zip(jax.tree.leaves(moment), jax.tree.leaves(expected), strict=True):
@@ -122,6 +157,9 @@ def test_a_step_descends_the_batch_objective(recipe):
         ("keep", "first", "`keep` must be one of lowest_free_energy, last, got 'first'."),
         ("learning_rate", -0.1, "`learning_rate` must be at least 0, got -0.1."),
         ("prior_scale", 0.0, "`prior_scale` must be positive and finite, got 0.0."),
+        ("warm_up", 1.5, "`warm_up` must lie between 0 and 1, got 1.5."),
+        ("prior", "layer", "`prior` must be one of fixed, unit, weight, got 'layer'."),
+        ("n_restarts", 0, "`n_restarts` must be a whole number of at least 1, got 0."),
     ],
 )
 def test_a_wrong_recipe_gets_one_sentence(field, value, message):

@@ -1,7 +1,6 @@
 """What every distribution over depth can do."""
 
 import abc
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -27,7 +26,7 @@ class DepthDistribution(eqx.Module):
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         """ln P(L) for L = 0 .. n_depths - 1; -inf outside the support, never NaN."""
 
-    def unfrozen(self) -> Self:
+    def unfrozen(self) -> "DepthDistribution":
         """The nearest member of the family that still has mass beside its most probable depth.
 
         Where all mass is at one depth, the gradient is zero whatever the data say, and that depth is for ever. A family

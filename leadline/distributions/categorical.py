@@ -1,7 +1,5 @@
 """A free mass for every depth up to a bound, as in Antoran et al. (2020)."""
 
-from typing import Self
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,7 +19,7 @@ class CategoricalDepth(DepthDistribution):
         check_integer("max_depth", max_depth, 0, N_DEPTHS - 2)
         self.logits = jnp.zeros(max_depth + 1)
 
-    def unfrozen(self) -> Self:
+    def unfrozen(self) -> "DepthDistribution":
         """No mass below a thousandth of the largest."""
         return eqx.tree_at(lambda q: q.logits, self, jnp.maximum(self.logits, self.logits.max() - np.log(1000)))
 

@@ -1,6 +1,6 @@
 """The discrete truncated normal distribution of the paper (eq. 3, 6, 7)."""
 
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
@@ -18,8 +18,8 @@ Bounds = Literal["real", "integer"]
 REACH = 0.525
 """How far the window of an unfrozen q(L) reaches to either side of loc, at least: half a bin and a little more."""
 
-MAX_EDGE = 4.0
-"""Scales from loc to the edge of the window, for this purpose: beyond that there is no mass to speak of."""
+MAX_EDGE = 3.0
+"""Scales from loc to the edge of the window, at most, for this purpose: beyond that there is hardly any mass."""
 
 
 class NormalDepth(DepthDistribution):
@@ -62,7 +62,7 @@ class NormalDepth(DepthDistribution):
     def scale(self) -> Float[Array, ""]:
         return jax.nn.softplus(self.raw_scale)
 
-    def unfrozen(self) -> Self:
+    def unfrozen(self) -> "DepthDistribution":
         """loc >= 1/2, the middle of the first bin, and a scale with which the window always reaches the bins beside it.
 
         A floor on the scale alone would not do: far below zero, any window lies inside the first bin.

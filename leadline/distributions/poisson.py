@@ -1,7 +1,5 @@
 """The Poisson distribution of Nazaret & Blei (2022), truncated at an upper quantile."""
 
-from typing import Self
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -37,7 +35,7 @@ class PoissonDepth(DepthDistribution):
     def rate(self) -> Float[Array, ""]:
         return jax.nn.softplus(self.raw_rate)
 
-    def unfrozen(self) -> Self:
+    def unfrozen(self) -> "DepthDistribution":
         """A rate at which depth 1 is in the support: P(0) = exp(-rate) < upper_quantile, and its mass is not tiny."""
         lowest_rate = max(MIN_RATE, -1.05 * np.log(self.upper_quantile))
         lowest_raw_rate = softplus_inverse(jnp.asarray(lowest_rate, self.raw_rate.dtype))

@@ -4,10 +4,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from leadline._loops import put_row, row
+from leadline._loops import update_rows
 from leadline.model import Model
 from leadline.network import Block
 
@@ -61,15 +60,16 @@ def update(
         rate, gradients.network.first, state.first, model.network.first, jnp.array(True), lowest_head == 0
     )
 
-    def update_row(i: Array, stacks: PyTree) -> PyTree:
+    def update_row(i: Array, gradient: Block, row: tuple[Block, PyTree]) -> tuple[Block, PyTree]:
         depth = i + 1
         layer_active = depth <= highest_head
         head_active = layer_active & (depth >= lowest_head)
-        gradient, (block, block_state) = row(gradients.network.deeper, i), row(stacks, i)
-        new = _update_block(rate, gradient, block_state, block, layer_active, head_active)
-        return put_row(stacks, new, i)
+        block, block_state = row
+        return _update_block(rate, gradient, block_state, block, layer_active, head_active)
 
-    deeper, deeper_state = lax.fori_loop(0, highest, update_row, (model.network.deeper, state.deeper))
+    deeper, deeper_state = update_rows(
+        update_row, gradients.network.deeper, (model.network.deeper, state.deeper), highest
+    )
     likelihood, likelihood_state = _step(rate, gradients.likelihood, state.likelihood, model.likelihood)
     depth_posterior, depth_state = _step(
         depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior

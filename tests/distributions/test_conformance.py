@@ -41,6 +41,42 @@ FAMILIES = {
 }
 
 
+FROZEN = {
+    "normal at depth 0": lambda: NormalDepth(0.0, 0.01, 0.025, 0.975),
+    "normal far below zero": lambda: NormalDepth(-40.0, 0.3, 0.025, 0.975),
+    "normal at depth 3": lambda: NormalDepth(3.5, 0.01, 0.025, 0.975),
+    "normal at depth 3, integer bounds": lambda: NormalDepth(3.5, 0.01, 0.025, 0.975, "integer"),
+    "normal, narrow window": lambda: NormalDepth(3.5, 0.01, 0.3, 0.7),
+    "normal, hardly cut": lambda: NormalDepth(3.5, 0.01, 1e-4, 1 - 1e-4),
+    "normal, uncut": lambda: NormalDepth(3.5, 0.01),
+    "poisson": lambda: PoissonDepth(1e-6, 0.95),
+    "categorical": lambda: eqx.tree_at(lambda q: q.logits, CategoricalDepth(3), jnp.array([0.0, 90.0, 0.0, 0.0])),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_what_is_unfrozen_has_mass_and_gradients_beside_its_mode(name):
+    """All of these have one depth alone; unfrozen, the neighbours of that depth have at least half a thousandth."""
+    frozen = FROZEN[name]()
+    assert np.sum(np.asarray(frozen.pmf(16)) > 1e-12) == 1
+    unfrozen = frozen.unfrozen()
+    pmf = np.asarray(unfrozen.pmf(16))
+    mode = pmf.argmax()
+    assert mode == np.asarray(frozen.pmf(16)).argmax()
+    assert pmf[mode] > 0.8
+    for neighbour in {mode + 1, max(mode - 1, 0)} - {mode}:
+        assert pmf[neighbour] > 5e-4
+    gradient = jax.grad(lambda q: q.mean(16))(unfrozen)
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)) > 1e-4
+    assert eqx.tree_equal(unfrozen.unfrozen(), unfrozen)
+
+
+@pytest.mark.parametrize("name", ["normal, real bounds", "poisson, truncated", "categorical", "fixed", "a user's own"])
+def test_what_is_not_frozen_is_left_alone(name):
+    q = FAMILIES[name]()
+    assert eqx.tree_equal(q.unfrozen(), q)
+
+
 PRIOR = lambda: PoissonDepth(0.8)  # noqa: E731
 N_SAMPLES = 20_000
 

@@ -1,18 +1,16 @@
 """Adam with a count per layer, against Adam written out."""
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline import RECIPES, CategoricalLikelihood, NormalDepth, init_models
+from leadline import CategoricalLikelihood, NormalDepth, init_models
 from leadline.training.loop import run_model
 from leadline.training.optimiser import init_optimiser, update
 from tests.tolerances import CLOSED_FORM
 
-RECIPE = dataclasses.replace(RECIPES["published"], learning_rate=0.01, depth_learning_rate=0.002)
+RATE, DEPTH_RATE = 0.01, 0.002
 
 
 class Adam:
@@ -31,10 +29,10 @@ class Adam:
 def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
     depth = (NormalDepth(), NormalDepth(2.0, 0.5, 0.025, 0.975))
     models = init_models(
-        2, CategoricalLikelihood(2), depth=depth, recipe=RECIPE, width=3, key=jnp.stack([jax.random.key(0)])
+        2, CategoricalLikelihood(2), depth=depth, recipe="published", width=3, key=jnp.stack([jax.random.key(0)])
     )
     model = start = run_model(models, 0)
-    state = init_optimiser(model, RECIPE)
+    state = init_optimiser(model)
     # The support moves: layers enter, heads leave and return, and their counts with them.
     supports = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 2), (0, 4)]
     step = eqx.filter_jit(update)
@@ -44,9 +42,17 @@ def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
         gradients = jax.tree.map(lambda a, k=k: jnp.sin(jnp.arange(a.size, dtype=a.dtype) + k).reshape(a.shape), params)
         gradients_seen.append(gradients)
         support = (jnp.array(lowest), jnp.array(highest))
-        model, state = step(model, gradients, state, RECIPE, support=support, highest=jnp.array(highest))
+        model, state = step(
+            model,
+            gradients,
+            state,
+            rate=RATE,
+            depth_rate=DEPTH_RATE,
+            support=support,
+            highest=jnp.array(highest),
+        )
 
-    def check(place, active, rate=RECIPE.learning_rate):
+    def check(place, active, rate=RATE):
         adam, value = Adam(rate), np.asarray(place(start), np.float64)
         for gradients, use in zip(gradients_seen, active, strict=True):
             if use:
@@ -56,11 +62,11 @@ def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
     always = [True] * len(supports)
     check(lambda m: m.network.first.layer.weight_mean, always)
     check(lambda m: m.network.first.head.bias_raw, [low == 0 for low, _ in supports])
-    check(lambda m: m.depth_posterior.loc, always, RECIPE.depth_learning_rate)
-    check(lambda m: m.depth_posterior.raw_scale, always, RECIPE.depth_learning_rate)
+    check(lambda m: m.depth_posterior.loc, always, DEPTH_RATE)
+    check(lambda m: m.depth_posterior.raw_scale, always, DEPTH_RATE)
     for i in range(8):
         depth = i + 1
         check(lambda m, i=i: m.network.deeper.layer.weight_raw[i], [depth <= high for _, high in supports])
         check(lambda m, i=i: m.network.deeper.head.weight_mean[i], [low <= depth <= high for low, high in supports])
-    assert state.deeper["layer"][0].count.tolist() == [6, 5, 3, 1, 0, 0, 0, 0]
-    assert state.deeper["head"][0].count.tolist() == [5, 5, 3, 1, 0, 0, 0, 0]
+    assert state.deeper["layer"].count.tolist() == [6, 5, 3, 1, 0, 0, 0, 0]
+    assert state.deeper["head"].count.tolist() == [5, 5, 3, 1, 0, 0, 0, 0]

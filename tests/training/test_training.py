@@ -18,15 +18,18 @@ from leadline import (
     FixedDepth,
     GaussianLikelihood,
     InvalidArgumentError,
+    NormalDepth,
     PoissonDepth,
     TrainingDivergedError,
     init_models,
+    predict,
     train,
 )
 from leadline.datasets import spiral_parts
+from leadline.recipes import TEMPERATURES
 from leadline.training import loop
 from leadline.training.data import pack
-from leadline.training.epochs import train_epochs
+from leadline.training.epochs import Task, train_epochs
 from leadline.training.state import fresh_layers, grow, init_state, shelve
 from tests.tolerances import CLOSED_FORM, TRAJECTORY
 
@@ -40,7 +43,7 @@ DIVING_RECIPE = dataclasses.replace(
 )
 
 DATA = {"data": PARTS["train"], "validation": PARTS["validation"], "likelihood": LIKELIHOOD}
-small_train = partial(train, **DATA, width=4, batch_size=32)
+small_train = partial(train, **DATA, recipe="written", width=4, batch_size=32)
 
 
 def assert_same_bits(a, b):
@@ -53,12 +56,12 @@ def assert_same_bits(a, b):
 def fixed_arguments(recipe):
     data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
     data = [eqx.tree_at(lambda d: (d.x, d.y), d, (jnp.tile(d.x, (2, 1, 1)), jnp.tile(d.y, (2, 1)))) for d in data]
-    return (*data, recipe, 32)
+    return Task(*data, jnp.array(10), recipe, 32)
 
 
 def start(recipe, depth, capacity):
     models = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=capacity, key=KEYS)
-    return init_state(models, KEYS, recipe)
+    return init_state(models, KEYS, jnp.array([0.5, 1.0]))
 
 
 @pytest.mark.parametrize(("recipe", "depth"), [("written", "normal"), ("published", "poisson")])
@@ -67,7 +70,7 @@ def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, dep
     fixed = fixed_arguments(recipe)
     fresh = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=16, key=KEYS).network
 
-    grown = grow(start(recipe, depth, 8), fresh_layers(fresh, 8, recipe))
+    grown = grow(start(recipe, depth, 8), fresh_layers(fresh, 8))
     assert grown.capacity == 16
     without, history = train_epochs(fixed, start(recipe, depth, 8), jnp.array(2))
     after, grown_history = train_epochs(fixed, grown, jnp.array(2))
@@ -75,8 +78,8 @@ def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, dep
     kept, added = shelve(after, 8)
     assert_same_bits(kept, without)
     assert_same_bits(grown_history, history)
-    assert_same_bits(added, fresh_layers(fresh, 8, recipe))  # layers below the support have not moved
-    assert int(without.optimiser.first["layer"][0].count[0]) == 2 * 3
+    assert_same_bits(added, fresh_layers(fresh, 8))  # layers below the support have not moved
+    assert int(without.optimiser.first["layer"].count[0]) == 2 * 3
 
 
 def test_capacity_follows_the_depth_and_changes_nothing(caplog):
@@ -100,9 +103,9 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     # Compiled as training compiles it: rounding differs from the same operations one by one.
     draw = loop._init_models_quickly
     models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
-    state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), DIVING_RECIPE)
+    state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), jnp.zeros(1))
     data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
-    state, history = train_epochs((*data, DIVING_RECIPE, 32), state, jnp.array(epochs))
+    state, history = train_epochs(Task(*data, jnp.array(epochs), DIVING_RECIPE, 32), state, jnp.array(epochs))
     assert_same_bits(result.model, state.best)
     np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
 
@@ -124,7 +127,7 @@ def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back(monkeypatch):
 
 
 def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
-    recipe = dataclasses.replace(RECIPES["written"], name="compiled once")
+    recipe = dataclasses.replace(RECIPES["written"], learning_rate=0.0123)  # not compiled by another test
     run = partial(train, likelihood=LIKELIHOOD, recipe=recipe, width=4, batch_size=32, depth="categorical", seeds=[0])
     x, y = PARTS["train"]
 
@@ -141,16 +144,61 @@ def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
 
 def test_a_run_does_not_depend_on_its_neighbours():
     """Same data, seeds 1 and 2 together against seed 2 alone: 48 steps, to the rounding of another batch shape."""
-    together = small_train(recipe="written", epochs=16, seeds=[1, 2])
-    alone = small_train(recipe="written", epochs=16, seeds=[2])
+    together = small_train(epochs=16, seeds=[1, 2])
+    alone = small_train(epochs=16, seeds=[2])
     for name in ("expected_nll", "depth_kl", "weight_kl", "depth_mean"):
         np.testing.assert_allclose(together.history[name][:, 1], alone.history[name][:, 0], rtol=TRAJECTORY)
         assert np.abs(together.history[name][-1, 0] - alone.history[name][-1, 0]) > 0
     np.testing.assert_array_equal(together.history["depth_support"][:, 1], alone.history["depth_support"][:, 0])
 
 
+def test_restarts_are_other_networks_on_the_same_data():
+    """The first is the seed's own run; the second has other weights and other noise."""
+    both = small_train(epochs=16, seeds=[1], n_restarts=2)
+    alone = small_train(epochs=16, seeds=[1])
+    np.testing.assert_allclose(both.history["free_energy"][:, 0], alone.history["free_energy"][:, 0], rtol=TRAJECTORY)
+    assert np.all(both.history["free_energy"][:, 1] != both.history["free_energy"][:, 0])
+    assert both.model.depth_posterior.loc.shape == (2,)
+    assert both.n_restarts == 2
+
+
+def test_the_best_temperature_is_kept_for_every_seed():
+    """Against the same networks trained at one temperature each, and against a likelihood computed from `predict`."""
+    recipe = dataclasses.replace(RECIPES["written"], initial_scale=0.05, keep="last")
+    auto = small_train(recipe=recipe, temperature="auto", epochs=16, seeds=[1, 2], n_restarts=2)
+    assert tuple(auto.validation_nll) == TEMPERATURES
+    table = np.stack(list(auto.validation_nll.values()))
+    np.testing.assert_array_equal(auto.temperature, np.array(TEMPERATURES)[table.argmin(axis=0)])
+    assert auto.model.depth_posterior.loc.shape == (4,)
+    assert auto.history["free_energy"].shape == (16, 4)
+
+    fixed = small_train(recipe=recipe, temperature=float(auto.temperature[1]), epochs=16, seeds=[1, 2], n_restarts=2)
+    assert fixed.validation_nll == {}
+    for name in ("free_energy", "depth_mean"):
+        np.testing.assert_allclose(auto.history[name][:, 2:], fixed.history[name][:, 2:], rtol=TRAJECTORY)
+    x, y = PARTS["validation"]
+    keys = jax.random.split(jax.random.key(0), 2)
+    second = jax.tree.map(lambda a: a[2:], auto.model)
+    probability = predict(second, x, n_samples=400, key=keys).mean(0)[np.arange(len(y)), y]
+    error = np.abs(table.min(axis=0)[1] + np.log(probability).mean())
+    assert error < 0.01  # both are Monte Carlo; the temperatures differ by more
+
+
+def test_a_frozen_depth_wakes_up_with_the_leadline_recipe_alone():
+    """From all mass at depth 0. On the easy spiral one hidden layer more is worth having within 60 epochs."""
+    single = (NormalDepth(0.0, 1.15), NormalDepth(0.0, 0.05, 0.025, 0.975))
+    awake, asleep = (
+        small_train(recipe=dataclasses.replace(RECIPES[name], n_restarts=1), depth=single, epochs=60, seeds=[0])
+        for name in ("leadline", "published")
+    )
+    np.testing.assert_array_equal(asleep.history["depth_support"][:, 0], 0)
+    np.testing.assert_array_equal(asleep.history["depth_mean"], 0.0)
+    assert np.all(awake.history["depth_support"][:, 0, 1] >= 1)
+    assert awake.history["depth_mean"][-1, 0] > awake.history["depth_mean"][0, 0]
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():
-    one, again, other = (small_train(recipe="written", epochs=5, seeds=[seed]) for seed in (7, 7, 8))
+    one, again, other = (small_train(epochs=5, seeds=[seed]) for seed in (7, 7, 8))
     assert_same_bits(one.model, again.model)
     np.testing.assert_array_equal(one.history["free_energy"], again.history["free_energy"])
     assert np.all(one.history["free_energy"] != other.history["free_energy"])
@@ -225,9 +273,12 @@ def test_settings_that_have_no_finite_free_energy_are_refused():
         ({"epochs": 0}, "`epochs` must be a whole number of at least 1, got 0."),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
         ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
-        ({"recipe": "secret"}, "`recipe` must be one of published, written, got 'secret'."),
+        ({"recipe": "secret"}, "`recipe` must be one of leadline, published, written, got 'secret'."),
         ({"depth": "gamma"}, "`depth` must be one of normal, poisson, categorical, a whole number"),
         ({"depth": -1}, "`depth` must be a whole number of at least 0, got -1."),
+        ({"temperature": -1.0}, '`temperature` must be a number of at least 0 or "auto", got -1.0.'),
+        ({"temperature": "warm"}, "`temperature` must be a number of at least 0 or \"auto\", got 'warm'."),
+        ({"n_restarts": 0}, "`n_restarts` must be a whole number of at least 1, got 0."),
         ({"seeds": []}, "`seeds` must hold at least one seed, got none."),
         (
             {"validation": ([PARTS["test"][0]] * 2, [PARTS["test"][1]] * 2)},

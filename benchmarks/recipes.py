@@ -5,7 +5,8 @@
     python benchmarks/recipes.py default --set temperature=0.3    # a try
 
 One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points),
-and the means are printed. All data sets of a variant train side by side: minutes on a GPU, hours on a CPU.
+and the means are printed; data sets that are in the file already are not trained again. All data sets of a variant
+train side by side: minutes on a GPU, hours on a CPU.
 """
 
 import argparse
@@ -56,18 +57,34 @@ COLUMNS = [
 ]
 
 
-def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Train and evaluate what is not in the variant's file yet, `at_once` data sets at a time."""
     recipe = replace(LEADLINE, name=name, **changes)
-    settings = [
+    path = arguments.out / f"{name}.csv"
+    rows = read(path)
+    done = {(float(row["omega"]), int(row["seed"])) for row in rows}
+    grid = [(omega, seed) for omega in arguments.omegas for seed in arguments.seeds]
+    missing = [
         SpiralSettings(omega, recipe=recipe, seed=seed, n_test=arguments.n_test)
-        for omega in arguments.omegas
-        for seed in arguments.seeds
+        for omega, seed in grid
+        if (omega, seed) not in done
     ]
+    at_once = arguments.at_once or max(1, len(missing))
     start = time.perf_counter()
-    with ProgressLine(recipe.epochs) as line:
-        runs = run_spirals(settings, line)
-    print(f"{name}: {len(runs)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
-    return [_row(run.record) for run in runs]
+    for i in range(0, len(missing), at_once):
+        with ProgressLine(recipe.epochs) as line:
+            runs = run_spirals(missing[i : i + at_once], line)
+        rows += [_row(run.record) for run in runs]
+        write(rows, path)
+    print(f"{name}: {len(missing)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
+    print(table(rows), flush=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +102,11 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = ["  omega  accuracy       NLL   calibration error %   depth   free energy"]
-    for omega in sorted({row["omega"] for row in rows}):
-        some = [row for row in rows if row["omega"] == omega]
-        mean = {k: np.mean([row[k] for row in some]) for k in ("accuracy", "nll", "ece", "depth_mean", "free_energy")}
+    for omega in sorted({float(row["omega"]) for row in rows}):
+        some = [row for row in rows if float(row["omega"]) == omega]
+        mean = {
+            k: np.mean([float(row[k]) for row in some]) for k in ("accuracy", "nll", "ece", "depth_mean", "free_energy")
+        }
         lines.append(
             f"  {omega:5g}  {mean['accuracy']:8.2f}  {mean['nll']:8.4f}  {100 * mean['ece']:20.2f}  "
             f"{mean['depth_mean']:6.2f}  {mean['free_energy']:12.0f}"
@@ -101,6 +120,7 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true", help="all of the ablation")
     parser.add_argument("--omegas", default="5,10,15,20,25,30", type=_numbers)
     parser.add_argument("--seeds", default="1,2,3,4,5", type=_numbers)
+    parser.add_argument("--at-once", type=int, help="data sets trained side by side (default: all; 1 is best on a CPU)")
     parser.add_argument("--n-test", default=100_000, type=int)
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change fields of the recipe")
     parser.add_argument("--out", type=Path, default=Path("results/recipes"))
@@ -110,9 +130,7 @@ def main() -> None:
         parser.error(f"choose from {', '.join(VARIANTS)}")
     more = {field: _value(text) for field, text in (item.split("=") for item in arguments.set)}
     for name in names:
-        rows = run_variant(name, VARIANTS[name] | more, arguments)
-        write(rows, arguments.out / f"{name}.csv")
-        print(table(rows), flush=True)
+        run_variant(name, VARIANTS[name] | more, arguments)
 
 
 def _numbers(text: str) -> list[int]:

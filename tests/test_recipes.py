@@ -56,7 +56,7 @@ def test_depth_families_start_where_the_paper_starts(recipe):
     """Except that a normal q(L) of `leadline` starts shallow, where the network is cheap, and finds its way down."""
     prior, posterior = depth_distributions("normal", recipe)
     assert eqx.tree_equal(prior, NormalDepth(0.0, 1.15))
-    start = (0.5, 0.6) if recipe.name == "leadline" else (0.0, 1.8)
+    start = (1.0, 1.0) if recipe.name == "leadline" else (0.0, 1.8)
     assert eqx.tree_equal(posterior, NormalDepth(*start, 0.025, 0.975, recipe.bounds))
     prior, posterior = depth_distributions("poisson", recipe)
     assert eqx.tree_equal(prior, PoissonDepth(0.5))

@@ -36,7 +36,9 @@ def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> tuple[n
     # The recipe keeps the last iterate: the validation part only feeds the history.
     training = leadline.train(data, data, likelihood, seeds=[seed])
     keys = jax.random.split(jax.random.key(seed), training.n_restarts)
-    probabilities = leadline.predict(training.model, scaler.transform(x_test), n_samples=25, key=keys).mean(0)
+    probabilities = leadline.predict(training.model, np.asarray(scaler.transform(x_test)), n_samples=25, key=keys).mean(
+        0
+    )
     return probabilities, depth_summary(training.model)["depth_mean"]
 
 

@@ -1,12 +1,14 @@
-"""Seconds of training until the spiral with omega = 10 is learned, for the recipes `leadline` and `published`, one core.
+"""Seconds until the spiral with omega = 10 is learned, for the recipes `leadline` and `published`, on one core.
 
     python benchmarks/time_to_accuracy.py [--target 99] [--json results/recipes/time-to-accuracy.json]
 
-Each recipe trains as it would by default, all restarts included, until its prediction on the 1024 test points reaches the
-target; looking does not count. The seconds are given without compilation (the first compiled call, one epoch) and with it.
+Each recipe trains as it would by default, all restarts included, until its prediction on the 1024 test points reaches
+the target; looking does not count. The seconds are given without compilation (the first compiled call, one epoch) and
+with it.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -53,7 +55,7 @@ def run(name: str, seed: int, target: float) -> dict[str, Any]:
     recipe = leadline.RECIPES[name]
     parts = spiral_parts(OMEGA, seed)
     clock = Clock(recipe, seed, parts["test"], target)
-    try:
+    with contextlib.suppress(Reached):
         leadline.train(
             parts["train"],
             parts["validation"],
@@ -62,8 +64,6 @@ def run(name: str, seed: int, target: float) -> dict[str, Any]:
             seeds=[seed],
             on_call=clock,
         )
-    except Reached:
-        pass
     return {
         "recipe": name,
         "omega": OMEGA,

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: spiral test test-all lint types bench wheel clean
 
 spiral: $(VENV)/installed
-	$(BIN)/leadline spiral --omega 5 --epochs 3000 --out runs/spiral --force
+	$(BIN)/leadline spiral --omega 10 --epochs 500 --out runs/spiral --force
 
 test: $(VENV)/developed lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"

@@ -19,7 +19,27 @@ def summarise(record: dict[str, Any]) -> str:
     for depth in range(lowest, highest + 1):
         mass = record["depth_pmf"][depth]
         lines.append(f"  L = {depth:<3d} {mass:6.3f}  {'█' * round(BAR * mass)}")
-    lines.append(f"seconds        {record['seconds']:.1f} ({record['epochs']} epochs, {record['device']})")
+    restarts = f"{record['n_restarts']} restarts of " if record["n_restarts"] > 1 else ""
+    lines.append(f"temperature    {record['temperature']:g}" + _tried(record))
+    lines.append(
+        f"units in use   {_widths(record['effective_width'])} of {record['width']} per layer, from the input on"
+    )
+    lines.append(f"seconds        {record['seconds']:.1f} ({restarts}{record['epochs']} epochs, {record['device']})")
     if record.get("interrupted"):
         lines.append(f"stopped by Ctrl-C after {record['epochs']} epochs")
     return "\n".join(lines)
+
+
+def _tried(record: dict[str, Any]) -> str:
+    """What the other temperatures gave, where there was a choice."""
+    if "validation_nll" not in record:
+        return ""
+    tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in record["validation_nll"].items())
+    return f" (lowest validation NLL of {tried})"
+
+
+def _widths(by_restart: list[list[int]]) -> str:
+    """The range over the restarts, layer by layer; a restart that is less deep does not count."""
+    deepest = max(len(widths) for widths in by_restart)
+    layers = [[widths[i] for widths in by_restart if i < len(widths)] for i in range(deepest)]
+    return ", ".join(str(w[0]) if min(w) == max(w) else f"{min(w)}-{max(w)}" for w in layers)

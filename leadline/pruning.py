@@ -110,7 +110,7 @@ def prune(
         else:
             narrow = width + 1
     highest = max(1, int(jax.vmap(lambda model: model.support()[1])(models).max()))
-    smaller = jax.vmap(partial(_kept, depth=highest))(models, jnp.asarray(order[..., :wide]))
+    smaller = _kept(models, jnp.asarray(order[..., :wide]), highest)
     after = free_energy(smaller)
     return Pruning(
         model=smaller,
@@ -138,7 +138,7 @@ def _difference(models: Model, expected: np.ndarray, got: np.ndarray) -> float:
     return float(np.max(np.abs(got - expected)))
 
 
-@eqx.filter_jit
+@jit_lightly
 def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
     """The same networks with nothing going out of the dropped units: all other draws of the noise stay as they are."""
 
@@ -164,8 +164,13 @@ def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
     return jax.vmap(one_run)(models, dropped)
 
 
-def _kept(model: Model, units: Int[Array, "layers units"], depth: int) -> Model:
-    """The network of the given units, cut below `depth`."""
+@jit_lightly
+def _kept(models: Model, units: Int[Array, "runs layers units"], depth: int) -> Model:
+    """The networks of the given units, cut below `depth`."""
+    return jax.vmap(partial(_kept_of_one, depth=depth))(models, units)
+
+
+def _kept_of_one(model: Model, units: Int[Array, "layers units"], depth: int) -> Model:
     first, deeper = model.network.first, model.network.deeper
     every_input = jnp.arange(model.network.n_inputs)
     every_output = jnp.arange(model.likelihood.n_outputs)

@@ -1,6 +1,6 @@
 """Training recipes by name: ours, and the two that hide behind the paper (its text and its published code)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
@@ -88,13 +88,13 @@ class Recipe:
         for name in ("n_restarts", "epochs", "n_samples"):
             check_integer(name, getattr(self, name), 1)
 
-    def kl_factor(self, share: Float[Array, ""]) -> Float[Array, ""]:
+    def kl_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """How much of the temperature the weight KL has at a share of the training: min(1, share / warm_up)^power."""
         if self.warm_up == 0:
             return jnp.ones_like(share)
         return jnp.clip(share / self.warm_up, 0, 1) ** self.warm_up_power
 
-    def rate_factor(self, share: Float[Array, ""]) -> Float[Array, ""]:
+    def rate_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """What is left of the learning rate: 1 until `decay_from`, then half a cosine down to 0."""
         if self.decay_from == 1:
             return jnp.ones_like(share)
@@ -102,9 +102,20 @@ class Recipe:
         return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
 
     def compiled(self) -> "Recipe":
-        """The part of the recipe that the compiled step depends on; recipes alike in it share one program."""
-        temperature = float(self.temperature > 0)
-        return replace(self, name="", temperature=temperature, n_restarts=1, epochs=1, n_samples=1)
+        """The part of the recipe that the compiled epochs depend on; recipes alike in it share one program."""
+        return Recipe(
+            "",
+            temperature=float(self.temperature > 0),
+            noise=self.noise,
+            bounds=self.bounds,
+            keep=self.keep,
+            unfreeze=self.unfreeze,
+            warm_up=self.warm_up,
+            warm_up_power=self.warm_up_power,
+            decay_from=self.decay_from,
+            learning_rate=self.learning_rate,
+            depth_learning_rate=self.depth_learning_rate,
+        )
 
 
 PUBLISHED = Recipe("published", temperature=0.0, noise="weights", bounds="integer", keep="last")

@@ -55,7 +55,7 @@ def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
 
 def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path):
     out = tmp_path / "run"
-    command = [*LEADLINE, "spiral", "--omega", "4", "--epochs", "1000000", "--out", str(out)]
+    command = [*LEADLINE, "spiral", "--omega", "4", "--epochs", "1000000", "--restarts", "1", "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "epoch" not in process.stderr.readline():

@@ -34,6 +34,8 @@ ORDER = [
     "training.optimiser",
     "training.state",
     "training.epochs",
+    "training.storage",
+    "training.interruption",
     "training.progress",
     "training.loop",
     "training",

@@ -1,7 +1,5 @@
 """Training: compiled epochs, growth between them, and a word to whoever watches."""
 
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +21,10 @@ from leadline.predict import log_likelihood
 from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.training.data import Data, pack
 from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs
+from leadline.training.interruption import Interruption
 from leadline.training.progress import Progress, Reporter
-from leadline.training.state import TrainingState, fresh_layers, grow, init_state, shelve
-
-MIN_CAPACITY = 8
-"""Hidden layers stored at first."""
+from leadline.training.state import TrainingState, init_state
+from leadline.training.storage import MIN_CAPACITY, Storage
 
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
@@ -132,70 +129,81 @@ def train(
         raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
     for seed in seeds:
         check_integer("seeds", seed, 0)
-    # Runs are seeds x temperatures x restarts.
-    recipe = replace(recipe, temperature=max(temperatures)).compiled()
+    recipe = replace(recipe, temperature=max(temperatures))
     depth = depth_distributions(depth, recipe)
-    runs_per_seed = len(temperatures) * n_restarts
     train_data = _for_all_seeds("data", pack("data", *data, likelihood), len(seeds))
     n_inputs = train_data.x.shape[-1]
     validation_data = _for_all_seeds("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
+
+    # The runs, as a grid: seeds x temperatures x restarts.
+    shape = (len(seeds), len(temperatures), n_restarts)
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
     draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
-
     state = init_state(
         draw_models(),
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
-        jnp.tile(jnp.repeat(jnp.array(temperatures, float), n_restarts), len(seeds)),
+        jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
     )
-    storage = _Storage(draw_models)
     task = Task(
-        _repeat(train_data, runs_per_seed),
-        _repeat(validation_data, runs_per_seed),
+        _repeat(train_data, len(temperatures) * n_restarts),
+        _repeat(validation_data, len(temperatures) * n_restarts),
         jnp.array(epochs),
-        recipe,
+        recipe.compiled(),
         min(batch_size, train_data.x.shape[1]),
     )
-    rows: list[History] = []
-    done, n_epochs = 0, 1
+
     start = time.perf_counter()
-    with _Interruption() as interruption:
-        while done < epochs and not (interruption.asked and done):
-            state = storage.fit(state)
-            call_start = time.perf_counter()
-            state, history = train_epochs(task, state, jnp.array(min(n_epochs, epochs - done)))
-            finished = int(state.epoch) - done  # waits for the device
-            call_seconds = time.perf_counter() - call_start
-            rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
-            done += finished
-            _check_finite(state, rows[-1], np.repeat(seeds, runs_per_seed))
-            n_epochs = _next_call(n_epochs, call_seconds)
-            if report is not None and finished:
-                report(_progress(done, rows[-1]))
-            if on_call is not None:
-                on_call(state)
-    state = storage.all_of(storage.fit(state))
-    kept = state.best if recipe.keep == "lowest_free_energy" else state.model
+    storage = Storage(draw_models)
+    state, rows = _run(task, state, storage, epochs, np.repeat(seeds, shape[1] * shape[2]), report, on_call)
+    models = state.best if recipe.keep == "lowest_free_energy" else state.model
     history = _history(rows)
-    chosen = np.zeros(len(seeds), int)
-    validation_nll = {}
+    chosen, validation_nll = np.zeros(len(seeds), int), {}
     if len(temperatures) > 1:
-        nll = _validation_nll(kept, keys, validation_data, (len(seeds), len(temperatures), n_restarts))
-        chosen = nll.argmin(axis=1)
-        validation_nll = dict(zip(temperatures, nll.T, strict=True))
-        grid = np.arange(len(keys)).reshape(len(seeds), len(temperatures), n_restarts)
-        runs = grid[np.arange(len(seeds)), chosen].ravel()
-        kept = jax.tree.map(lambda a: a[runs], kept)
+        nll = _validation_nll(models, keys, validation_data, shape)
+        chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
+        runs = np.arange(len(keys)).reshape(shape)[np.arange(len(seeds)), chosen].ravel()
+        models = jax.tree.map(lambda a: a[runs], models)
         history = {name: column[:, runs] for name, column in history.items()}
     return Training(
-        model=kept,
+        model=models,
         history=history,
         temperature=np.array(temperatures)[chosen],
         validation_nll=validation_nll,
         n_restarts=n_restarts,
-        epochs=done,
+        epochs=int(state.epoch),
         seconds=time.perf_counter() - start,
-        interrupted=done < epochs,
+        interrupted=int(state.epoch) < epochs,
     )
+
+
+def _run(
+    task: Task,
+    state: TrainingState,
+    storage: Storage,
+    epochs: int,
+    seeds: np.ndarray,
+    report: Reporter | None,
+    on_call: Callable[[TrainingState], None] | None,
+) -> tuple[TrainingState, list[History]]:
+    """Compiled calls until all epochs are done or Ctrl-C is heard; all layers there are, and a row per epoch."""
+    rows: list[History] = []
+    done, n_epochs = 0, 1
+    with Interruption() as interruption:
+        while done < epochs and not (interruption.asked and done):
+            state = storage.fit(state)
+            start = time.perf_counter()
+            state, history = train_epochs(task, state, jnp.array(min(n_epochs, epochs - done)))
+            finished = int(state.epoch) - done  # waits for the device
+            seconds = time.perf_counter() - start
+            rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
+            done += finished
+            _check_finite(state, rows[-1], seeds)
+            n_epochs = _next_call(n_epochs, seconds)
+            if report is not None and finished:
+                report(_progress(done, rows[-1]))
+            if on_call is not None:
+                on_call(state)
+    return storage.all_of(storage.fit(state)), rows
 
 
 def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
@@ -216,61 +224,6 @@ def _validation_nll(
         log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
         nll[seed] = -(np.logaddexp.reduce(log_p.reshape(*shape[1:], -1), axis=1) - np.log(shape[2])).mean(axis=-1)
     return nll
-
-
-class _Interruption:
-    """Turns the first Ctrl-C into a question asked between compiled calls, where nothing is half done.
-
-    The second one is an ordinary KeyboardInterrupt. Only the main thread can hear Ctrl-C.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __enter__(self) -> "_Interruption":
-        self._listening = threading.current_thread() is threading.main_thread()
-        if self._listening:
-            self._before = signal.signal(signal.SIGINT, self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._listening:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _hear(self, *_: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-
-class _Storage:
-    """Keeps as many layers in training as q(L) needs.
-
-    The compiled program has room for `capacity` layers, and that room costs time even where q(L) has no mass. So the
-    capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
-    """
-
-    def __init__(self, draw_models: Callable[..., Model]):
-        self._draw_models = draw_models
-        self._shelf: list[Any] | None = None
-
-    def fit(self, state: TrainingState) -> TrainingState:
-        while not state.support.fits:
-            state = self.all_of(state) if self._shelf else self._doubled(state)
-        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.highest.max()).bit_length())
-        if state.capacity >= 2 * needed:
-            state = self.all_of(state)
-            state, self._shelf = shelve(state, needed)
-        return state
-
-    def all_of(self, state: TrainingState) -> TrainingState:
-        """The state with every layer there is."""
-        shelf, self._shelf = self._shelf, None
-        return grow(state, shelf) if shelf else state
-
-    def _doubled(self, state: TrainingState) -> TrainingState:
-        network = self._draw_models(capacity=2 * state.capacity).network
-        return grow(state, fresh_layers(network, state.capacity))
 
 
 def _for_all_seeds(name: str, data: Data, n_seeds: int) -> Data:

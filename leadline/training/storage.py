@@ -1,0 +1,40 @@
+"""How many layers are in training at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from leadline.model import Model
+from leadline.training.state import TrainingState, fresh_layers, grow, shelve
+
+MIN_CAPACITY = 8
+"""Hidden layers stored at first."""
+
+
+class Storage:
+    """Keeps as many layers in training as q(L) needs.
+
+    The compiled program has room for `capacity` layers, and that room costs time even where q(L) has no mass. So the
+    capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
+    """
+
+    def __init__(self, draw_models: Callable[..., Model]):
+        self._draw_models = draw_models
+        self._shelf: list[Any] | None = None
+
+    def fit(self, state: TrainingState) -> TrainingState:
+        while not state.support.fits:
+            state = self.all_of(state) if self._shelf else self._doubled(state)
+        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.highest.max()).bit_length())
+        if state.capacity >= 2 * needed:
+            state = self.all_of(state)
+            state, self._shelf = shelve(state, needed)
+        return state
+
+    def all_of(self, state: TrainingState) -> TrainingState:
+        """The state with every layer there is."""
+        shelf, self._shelf = self._shelf, None
+        return grow(state, shelf) if shelf else state
+
+    def _doubled(self, state: TrainingState) -> TrainingState:
+        network = self._draw_models(capacity=2 * state.capacity).network
+        return grow(state, fresh_layers(network, state.capacity))

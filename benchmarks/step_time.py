@@ -87,7 +87,7 @@ def compile_training() -> float:
     data = pack("data", rng.normal(size=(N_DATA, N_INPUTS)), rng.integers(2, size=N_DATA), likelihood)
     start = time.perf_counter()
     lower = train_epochs.lower  # pyright: ignore[reportFunctionMemberAccess]
-    lower(Task(data, data, jnp.array(1), recipe, BATCH), state, jnp.array(1)).compile()
+    lower(Task(data, data, jnp.array(1), jnp.array(1), recipe, BATCH), state, jnp.array(1)).compile()
     return time.perf_counter() - start
 
 

@@ -13,15 +13,15 @@ from leadline.model import Model, check_fits
 class FreeEnergy(eqx.Module):
     """F[p, q] by its terms, in nats, for the whole data set."""
 
-    expected_nll: Float[Array, ""]
-    depth_kl: Float[Array, ""]
-    weight_kl: Float[Array, ""]
+    expected_nll: Float[Array, "*runs"]
+    depth_kl: Float[Array, "*runs"]
+    weight_kl: Float[Array, "*runs"]
 
     @property
-    def total(self) -> Float[Array, ""]:
+    def total(self) -> Float[Array, "*runs"]:
         return self.tempered(1.0)
 
-    def tempered(self, temperature: float | Float[Array, ""]) -> Float[Array, ""]:
+    def tempered(self, temperature: float | Float[Array, "*runs"]) -> Float[Array, "*runs"]:
         """The free energy with the weight KL multiplied by `temperature`."""
         if isinstance(temperature, float) and temperature == 0:  # leave it out: 0 times an infinite KL is not 0
             return self.expected_nll + self.depth_kl

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int, Key
 from leadline._checks import check_positive
 from leadline._compilation import jit_lightly
 from leadline.distributions import FixedDepth
-from leadline.free_energy import FreeEnergy
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import GaussianLikelihood
 from leadline.model import Model
@@ -117,12 +116,8 @@ def prune(
         width=wide,
         depth=highest,
         difference=found,
-        free_energy_change=float(np.mean(_total(after) - _total(before))),
+        free_energy_change=float(np.mean(np.asarray(after.total - before.total))),
     )
-
-
-def _total(terms: FreeEnergy) -> np.ndarray:
-    return np.asarray(terms.expected_nll + terms.depth_kl + terms.weight_kl)
 
 
 def _at_most_probable_depth(models: Model) -> Model:

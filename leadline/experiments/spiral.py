@@ -177,14 +177,14 @@ def draw(run: SpiralRun, path: Path) -> None:
 
 def _free_energy(models: Model, train: tuple[np.ndarray, np.ndarray], key: jax.Array) -> dict[str, Any]:
     """Means over the restarts."""
-    terms = jax.tree.map(lambda a: float(a.mean()), evaluate_free_energy(models, *train, key=key))
+    terms = jax.tree.map(jnp.mean, evaluate_free_energy(models, *train, key=key))
     by_layer = jax.jit(jax.vmap(weight_kl_by_layer))(models)
     return {
-        "free_energy": terms.expected_nll + terms.depth_kl + terms.weight_kl,
+        "free_energy": float(terms.total),
         "free_energy_terms": {
-            "expected_nll": terms.expected_nll,
-            "depth_kl": terms.depth_kl,
-            "weight_kl": terms.weight_kl,
+            "expected_nll": float(terms.expected_nll),
+            "depth_kl": float(terms.depth_kl),
+            "weight_kl": float(terms.weight_kl),
             "weight_kl_by_layer": {
                 name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
             },

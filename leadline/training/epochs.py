@@ -27,6 +27,7 @@ class History(eqx.Module):
     """What is noted after every epoch, for every run.
 
     The expected NLL is that of the validation part, scaled to the size of the training part, so that the terms add up.
+    The three terms are as of the last epoch that was validated.
     """
 
     expected_nll: Float[Array, "*epochs runs"]
@@ -45,6 +46,8 @@ class Task(eqx.Module):
     validation: Data
     epochs: Int[Array, ""]
     """The length of the whole training, which the schedules refer to."""
+    validate_every: Int[Array, ""]
+    """The validation free energy is estimated after the first epoch and after every so many more."""
     recipe: Recipe = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
@@ -152,7 +155,7 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
     validation, recipe = task.validation, task.recipe
     row_weight = (jnp.arange(validation.x.shape[1]) < validation.n_rows).astype(validation.x.dtype)
 
-    def evaluate(model: Model, x: Array, y: Array, key: Array) -> FreeEnergy:
+    def one_run(model: Model, x: Array, y: Array, key: Array) -> FreeEnergy:
         return free_energy(
             model,
             x,
@@ -164,11 +167,14 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
             walk=state.support.walk,
         )
 
-    keys = _stream(state.key, _VALIDATION, state.epoch)
-    terms = jax.vmap(evaluate)(state.model, validation.x, validation.y, keys)
+    def evaluate() -> FreeEnergy:
+        keys = _stream(state.key, _VALIDATION, state.epoch)
+        return jax.vmap(one_run)(state.model, validation.x, validation.y, keys)
+
+    terms = lax.cond(state.epoch % task.validate_every == 0, evaluate, lambda: state.validated)
     best, best_free_energy = state.best, state.best_free_energy
     if recipe.keep == "lowest_free_energy":
-        total = jax.vmap(lambda t: t.total)(terms)
+        total = terms.total
         better = total < best_free_energy
         best_free_energy = jnp.where(better, total, best_free_energy)
         best = jax.tree.map(
@@ -186,9 +192,9 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
         state.support.highest,
     )
     state = eqx.tree_at(
-        lambda s: (s.best, s.best_free_energy, s.epoch, s.step),
+        lambda s: (s.best, s.best_free_energy, s.validated, s.epoch, s.step),
         state,
-        (best, best_free_energy, state.epoch + 1, jnp.array(0)),
+        (best, best_free_energy, terms, state.epoch + 1, jnp.array(0)),
     )
     return state, row
 

@@ -29,6 +29,9 @@ from leadline.training.storage import MIN_CAPACITY, Storage
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
 
+N_VALIDATIONS = 200
+"""How often the validation part is looked at, at least, where nothing depends on it."""
+
 # A run's random stream: its seed's key, folded with what the draw is for.
 _WEIGHTS, _TRAINING, _RESTART, _SELECTION = 0, 1, 4, 5  # the evaluation of a record uses 2 and 3
 
@@ -148,6 +151,7 @@ def train(
         _repeat(train_data, len(temperatures) * n_restarts),
         _repeat(validation_data, len(temperatures) * n_restarts),
         jnp.array(epochs),
+        jnp.array(1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)),
         recipe.compiled(),
         min(batch_size, train_data.x.shape[1]),
     )

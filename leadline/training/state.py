@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from leadline.distributions.base import interval
+from leadline.free_energy import FreeEnergy
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.training.optimiser import OptimiserState, init_deeper, init_optimiser
@@ -31,6 +32,8 @@ class TrainingState(eqx.Module):
     optimiser: OptimiserState
     best: Model
     best_free_energy: Float[Array, " runs"]
+    validated: FreeEnergy
+    """As of the last epoch that was validated, by its terms, for every run."""
     key: Key[Array, " runs"]
     temperature: Float[Array, " runs"]
     epoch: Int[Array, ""]
@@ -49,6 +52,7 @@ def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array,
         optimiser=jax.vmap(init_optimiser)(model),
         best=jax.tree.map(jnp.copy, model),
         best_free_energy=jnp.full(key.shape, jnp.inf),
+        validated=FreeEnergy(*jnp.zeros((3, *key.shape))),
         key=key,
         temperature=temperature,
         epoch=jnp.array(0),

@@ -56,7 +56,7 @@ def assert_same_bits(a, b):
 def fixed_arguments(recipe):
     data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
     data = [eqx.tree_at(lambda d: (d.x, d.y), d, (jnp.tile(d.x, (2, 1, 1)), jnp.tile(d.y, (2, 1)))) for d in data]
-    return Task(*data, jnp.array(10), recipe, 32)
+    return Task(*data, jnp.array(10), jnp.array(1), recipe, 32)
 
 
 def start(recipe, depth, capacity):
@@ -105,7 +105,9 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
     state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), jnp.zeros(1))
     data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
-    state, history = train_epochs(Task(*data, jnp.array(epochs), DIVING_RECIPE, 32), state, jnp.array(epochs))
+    state, history = train_epochs(
+        Task(*data, jnp.array(epochs), jnp.array(1), DIVING_RECIPE.compiled(), 32), state, jnp.array(epochs)
+    )
     assert_same_bits(result.model, state.best)
     np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
 
@@ -203,6 +205,18 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     assert_same_bits(one.model, again.model)
     np.testing.assert_array_equal(one.history["free_energy"], again.history["free_energy"])
     assert np.all(one.history["free_energy"] != other.history["free_energy"])
+
+
+def test_the_validation_part_is_looked_at_now_and_then_where_nothing_depends_on_it(monkeypatch):
+    monkeypatch.setattr(loop, "N_VALIDATIONS", 4)
+    keep_last = dataclasses.replace(RECIPES["written"], keep="last")
+    seldom = small_train(recipe=keep_last, epochs=12, seeds=[0]).history
+    changes = np.flatnonzero(np.diff(seldom["expected_nll"][:, 0])) + 1
+    np.testing.assert_array_equal(changes, [3, 6, 9])
+    always = small_train(epochs=12, seeds=[0]).history
+    assert np.all(np.diff(always["expected_nll"][:, 0]) != 0)
+    np.testing.assert_array_equal(seldom["depth_mean"], always["depth_mean"])  # it changes no step
+    np.testing.assert_allclose(seldom["expected_nll"][::3], always["expected_nll"][::3], rtol=TRAJECTORY)
 
 
 def test_the_kept_model_is_the_best_or_the_last():

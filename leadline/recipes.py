@@ -60,6 +60,7 @@ class Recipe:
     learning_rate: float = 0.005
     depth_learning_rate: float = 0.0005
     """Adam's rates for the weights and for the parameters of q(L)."""
+    batch_size: int = 256
     n_restarts: int = 1
     """Networks trained side by side on the same data, whose predictions are averaged."""
     epochs: int = 20_000
@@ -85,7 +86,7 @@ class Recipe:
         loc, scale = self.initial_depth
         check_finite("initial_depth", loc)
         check_positive("initial_depth", scale)
-        for name in ("n_restarts", "epochs", "n_samples"):
+        for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
             check_integer(name, getattr(self, name), 1)
 
     def kl_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

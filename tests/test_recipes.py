@@ -38,6 +38,7 @@ COMMON = {
     "decay_from": 1.0,
     "learning_rate": 0.005,
     "depth_learning_rate": 0.0005,
+    "batch_size": 256,
     "n_restarts": 1,
     "epochs": 20_000,
     "n_samples": 100,

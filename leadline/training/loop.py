@@ -107,7 +107,7 @@ def train(
     temperature: float | Literal["auto"] | None = None,
     n_restarts: int | None = None,
     epochs: int | None = None,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     width: int = 32,
     seeds: list[int] | tuple[int, ...],
     report: Reporter | None = None,
@@ -116,15 +116,17 @@ def train(
     """Train `n_restarts` networks per seed, all side by side in one compiled program.
 
     `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed. A
-    run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts` and `epochs`
-    are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for every seed, the
-    one with the best validation likelihood. Ctrl-C ends the training after the epochs in hand and keeps what it has.
+    run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts`, `epochs` and
+    `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for
+    every seed, the one with the best validation likelihood. Ctrl-C ends the training after the epochs in hand and keeps
+    what it has.
     `report` is told the mean over runs a few times a second; `on_call` sees the whole state after every compiled call.
     """
     recipe = get_recipe(recipe)
     temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
     n_restarts = recipe.n_restarts if n_restarts is None else n_restarts
     epochs = recipe.epochs if epochs is None else epochs
+    batch_size = recipe.batch_size if batch_size is None else batch_size
     check_integer("n_restarts", n_restarts, 1)
     check_integer("epochs", epochs, 1)
     check_integer("batch_size", batch_size, 1)

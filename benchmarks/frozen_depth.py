@@ -17,7 +17,6 @@ from leadline.experiments.spiral import depth_summary, evaluation_keys
 from leadline.training.progress import ProgressLine
 
 OMEGA, SEED = 10, 1
-FROZEN = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, 0.05, 0.025, 0.975))
 
 
 def run(name: str) -> dict[str, Any]:
@@ -28,11 +27,13 @@ def run(name: str) -> dict[str, Any]:
             parts["train"],
             parts["validation"],
             leadline.CategoricalLikelihood(2),
-            depth=FROZEN,
+            depth=(leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, 0.05, 0.025, 0.975, recipe.bounds)),
             recipe=recipe,
             seeds=[SEED],
             report=line,
         )
+    if training.interrupted:
+        raise SystemExit("interrupted; nothing is recorded.")
     x, y = parts["test"]
     k = recipe.n_restarts
     keys = evaluation_keys(SEED, k, 2)

@@ -74,6 +74,8 @@ def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespac
     for i in range(0, len(missing), at_once):
         with ProgressLine(recipe.epochs) as line:
             runs = run_spirals(missing[i : i + at_once], line)
+        if any(run.record.get("interrupted") for run in runs):
+            raise SystemExit("interrupted; the data sets in hand are not recorded.")
         rows += [_row(run.record) for run in runs]
         write(rows, path)
     print(f"{name}: {len(missing)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
@@ -130,7 +132,8 @@ def main() -> None:
         parser.error(f"choose from {', '.join(VARIANTS)}")
     more = {field: _value(text) for field, text in (item.split("=") for item in arguments.set)}
     for name in names:
-        run_variant(name, VARIANTS[name] | more, arguments)
+        # A try has a name, and so a file, of its own.
+        run_variant("+".join([name, *arguments.set]), VARIANTS[name] | more, arguments)
 
 
 def _numbers(text: str) -> list[int]:

@@ -53,14 +53,15 @@ class GaussianLinear(eqx.Module):
         prior_scale: float = 1.0,
         prior: Prior = "fixed",
     ):
-        """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + e N(0, 1)."""
+        """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + sqrt(2 / (in + out)) N(0, 1)."""
         check_positive("initial_scale", initial_scale)
         check_choice("initial_means", initial_means, get_args(InitialMeans))
         check_positive("prior_scale", prior_scale)
         check_choice("prior", prior, get_args(Prior))
-        spread = (2 / (n_in if initial_means == "he" else n_in + n_out)) ** 0.5
+        scatter = (2 / (n_in + n_out)) ** 0.5
+        spread = (2 / n_in) ** 0.5 if initial_means == "he" else scatter
         centre = softplus_inverse(jnp.asarray(initial_scale, float))
-        mean, shift = spread * jax.random.normal(key, (2, n_out, n_in + 1))
+        mean, shift = jnp.array([[[spread]], [[scatter]]]) * jax.random.normal(key, (2, n_out, n_in + 1))
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
         per_unit = prior == "unit"

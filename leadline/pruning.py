@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from leadline._checks import check_positive
+from leadline._checks import InvalidArgumentError, check_positive
 from leadline._compilation import jit_lightly
 from leadline.distributions import FixedDepth
 from leadline.layers import GaussianLinear
@@ -52,7 +52,9 @@ def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
 
 
 def effective_width(model: Model) -> list[int]:
-    """The number of units that are used, for every layer from f_0 to the deepest of the support."""
+    """The number of units that are used, for every layer of one model from f_0 to the deepest of the support."""
+    if model.network.first.layer.bias_mean.ndim != 1:
+        raise InvalidArgumentError("`model` must be one run's model, got a batch of runs; use `run_model(models, 0)`.")
     highest = int(model.support()[1])
     return np.sum(np.asarray(unit_strength(model)) > USED, axis=1)[: highest + 1].tolist()
 
@@ -82,11 +84,11 @@ def prune(
     n_samples: int = 100,
     key: Key[Array, " runs"],
 ) -> Pruning:
-    """The narrowest network whose predictions on x differ from the given one's by less than `tolerance`.
+    """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
 
-    Every layer keeps its strongest units; layers below the support of q(L) go. With `most_probable_depth`, q(L) becomes
-    that depth, the heads of the others go too, and `difference` is measured against that network. `models` are the
-    restarts of one fit: the tolerance is for their average, and they get one width.
+    Every layer keeps its strongest units, the same number in all layers and restarts, found by bisection; layers below
+    the support of q(L) go. With `most_probable_depth`, the q(L) of every restart becomes its mode, and `difference` is
+    measured against that network. `models` are the restarts of one fit: the tolerance is for their average.
     """
     check_positive("tolerance", tolerance)
     free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
@@ -108,8 +110,8 @@ def prune(
             wide, found = width, change
         else:
             narrow = width + 1
-    highest = max(1, int(jax.vmap(lambda model: model.support()[1])(models).max()))
-    smaller = _kept(models, jnp.asarray(order[..., :wide]), highest)
+    highest = int(jax.vmap(lambda model: model.support()[1])(models).max())
+    smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
     after = free_energy(smaller)
     return Pruning(
         model=smaller,
@@ -129,7 +131,9 @@ def _difference(models: Model, expected: np.ndarray, got: np.ndarray) -> float:
     expected, got = expected.mean(0), got.mean(0)
     if isinstance(models.likelihood, GaussianLikelihood):
         mean, square = expected[:, 0], expected[:, 1]
-        return float(np.max(np.abs(got[:, 0] - mean) / np.sqrt(square - mean**2)))
+        # The noise is a floor: far from zero, the difference of the moments has no digits left.
+        variance = np.maximum(square - mean**2, np.square(models.likelihood.scale).min(axis=0))
+        return float(np.max(np.abs(got[:, 0] - mean) / np.sqrt(variance)))
     return float(np.max(np.abs(got - expected)))
 
 

@@ -118,11 +118,11 @@ def test_written_out_reverse_pass_is_the_gradient(layer):
 
 @pytest.mark.parametrize(("initial_means", "fan"), [("glorot", 300), ("he", 200)])
 def test_initial_spread(initial_means, fan):
-    """Means ~ e N(0, 1), raw scales ~ softplus^-1(1) + e N(0, 1), e = sqrt(2 / fan); biases likewise."""
+    """Means ~ sqrt(2 / fan) N(0, 1), raw scales ~ softplus^-1(1) + sqrt(2 / (in + out)) N(0, 1); biases likewise."""
     layer = GaussianLinear(200, 100, key=KEY, initial_means=initial_means)
-    spread, centre = np.sqrt(2 / fan), np.log(np.expm1(1.0))
+    centre = np.log(np.expm1(1.0))
     for mean, raw in ((layer.weight_mean, layer.weight_raw), (layer.bias_mean, layer.bias_raw)):
         n = mean.size
-        for values, location in ((mean, 0.0), (raw, centre)):
+        for values, location, spread in ((mean, 0.0, np.sqrt(2 / fan)), (raw, centre, np.sqrt(2 / 300))):
             assert abs(float(values.mean()) - location) <= STANDARD_ERRORS * spread / np.sqrt(n)
             assert abs(float(values.std()) - spread) <= STANDARD_ERRORS * spread / np.sqrt(2 * n)

@@ -66,6 +66,12 @@ def test_effective_width_counts_the_units_that_work(models):
         assert effective_width(one_run(models, run)) == [3, 2, 3, 3]
 
 
+@pytest.mark.usefixtures("as_users_have_it")
+def test_a_batch_of_runs_has_no_single_width(models):
+    with pytest.raises(InvalidArgumentError, match="`model` must be one run's model, got a batch of runs"):
+        effective_width(models)
+
+
 def test_what_does_nothing_is_gone_and_predictions_stay(models):
     small = prune(models, X, Y, tolerance=0.003, key=KEYS)
     assert (small.width, small.depth) == (3, 3)

@@ -27,7 +27,7 @@ class DepthDistribution(eqx.Module):
         """ln P(L) for L = 0 .. n_depths - 1; -inf outside the support, never NaN."""
 
     def unfrozen(self) -> "DepthDistribution":
-        """The nearest member of the family that still has mass beside its most probable depth.
+        """A member of the family nearby that still has mass beside its most probable depth.
 
         Where all mass is at one depth, the gradient is zero whatever the data say, and that depth is for ever. A family
         that can get there says here how it is kept away from it; training then projects q(L) after every step.

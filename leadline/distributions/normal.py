@@ -15,8 +15,9 @@ from leadline.distributions.base import DepthDistribution
 
 Bounds = Literal["real", "integer"]
 
-REACH = 0.525
-"""How far the window of an unfrozen q(L) reaches to either side of loc, at least: half a bin and a little more."""
+WINDOW = 1.05
+"""The length of an unfrozen q(L)'s window, at least: a bin and a little more, so that it touches two bins wherever it
+lies."""
 
 MAX_EDGE = 3.0
 """Scales from loc to the edge of the window, at most, for this purpose: beyond that there is hardly any mass."""
@@ -63,12 +64,12 @@ class NormalDepth(DepthDistribution):
         return jax.nn.softplus(self.raw_scale)
 
     def unfrozen(self) -> "DepthDistribution":
-        """loc >= 1/2, the middle of the first bin, and a scale with which the window always reaches the bins beside it.
+        """loc >= 1/2, the middle of the first bin, and a scale with which the window is longer than a bin.
 
         A floor on the scale alone would not do: far below zero, any window lies inside the first bin.
         """
-        to_the_edge = float(min(ndtri(self.upper_quantile), -ndtri(self.lower_quantile), MAX_EDGE))
-        lowest_raw_scale = softplus_inverse(jnp.asarray(REACH / to_the_edge, self.raw_scale.dtype))
+        edges = np.clip(ndtri([self.lower_quantile, self.upper_quantile]), -MAX_EDGE, MAX_EDGE)
+        lowest_raw_scale = softplus_inverse(jnp.asarray(WINDOW / (edges[1] - edges[0]), self.raw_scale.dtype))
         return eqx.tree_at(
             lambda q: (q.loc, q.raw_scale),
             self,

@@ -47,7 +47,7 @@ class Task(eqx.Module):
     epochs: Int[Array, ""]
     """The length of the whole training, which the schedules refer to."""
     validate_every: Int[Array, ""]
-    """The validation free energy is estimated after the first epoch and after every so many more."""
+    """The validation free energy is estimated after the first epoch, after every so many more, and after the last."""
     recipe: Recipe = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
@@ -171,7 +171,8 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
         keys = _stream(state.key, _VALIDATION, state.epoch)
         return jax.vmap(one_run)(state.model, validation.x, validation.y, keys)
 
-    terms = lax.cond(state.epoch % task.validate_every == 0, evaluate, lambda: state.validated)
+    due = (state.epoch % task.validate_every == 0) | (state.epoch == task.epochs - 1)
+    terms = lax.cond(due, evaluate, lambda: state.validated)
     best, best_free_energy = state.best, state.best_free_energy
     if recipe.keep == "lowest_free_energy":
         total = terms.total

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Bool, Key, PyTree
 
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly
@@ -203,7 +203,7 @@ def _run(
             seconds = time.perf_counter() - start
             rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
             done += finished
-            _check_finite(state, rows[-1], seeds)
+            _check_finite(state, seeds)
             n_epochs = _next_call(n_epochs, seconds)
             if report is not None and finished:
                 report(_progress(done, rows[-1]))
@@ -252,16 +252,21 @@ def _next_call(n_epochs: int, seconds: float) -> int:
     return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
 
 
-def _check_finite(state: TrainingState, history: History, seeds: np.ndarray) -> None:
+def _check_finite(state: TrainingState, seeds: np.ndarray) -> None:
     """Stop at a NaN or an infinity: nothing after it means anything."""
-    parameters = jax.tree.leaves(eqx.filter(state.model.depth_posterior, eqx.is_inexact_array))
-    by_run = [np.asarray(a).reshape(len(seeds), -1).T for a in parameters] + jax.tree.leaves(history)
-    broken = ~np.all([np.isfinite(a).all(axis=0) for a in by_run], axis=0)
+    broken = ~np.asarray(_finite_runs((state.model, state.validated)))
     if np.any(broken):
         raise TrainingDivergedError(
             f"Training diverged by epoch {int(state.epoch)} for the seeds {np.unique(seeds[broken]).tolist()}: the "
             "free energy is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
         )
+
+
+@jit_lightly
+def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
+    """For every run, whether all of its numbers are finite."""
+    arrays = jax.tree.leaves(eqx.filter(batch, eqx.is_inexact_array))
+    return jnp.all(jnp.stack([jnp.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]), axis=0)
 
 
 def _progress(epoch: int, history: History) -> Progress:

@@ -13,7 +13,7 @@ import jax
 import leadline
 from leadline import metrics
 from leadline.datasets import spiral_parts
-from leadline.experiments.spiral import depth_summary, evaluation_keys
+from leadline.experiments.spiral import depth_summary, predict_restarts
 from leadline.training.progress import ProgressLine
 
 OMEGA, SEED = 10, 1
@@ -35,16 +35,14 @@ def run(name: str) -> dict[str, Any]:
     if training.interrupted:
         raise SystemExit("interrupted; nothing is recorded.")
     x, y = parts["test"]
-    k = recipe.n_restarts
-    keys = evaluation_keys(SEED, k, 2)
-    probabilities = leadline.predict(training.model, x, n_samples=-(-recipe.n_samples // k), key=keys).mean(0)
+    probabilities = predict_restarts(training.model, x, recipe.n_samples, SEED)
     summary = depth_summary(training.model)
     return {
         "recipe": name,
         "omega": OMEGA,
         "seed": SEED,
-        "epochs": recipe.epochs,
-        "n_restarts": k,
+        "epochs": training.epochs,
+        "n_restarts": training.n_restarts,
         "accuracy": metrics.accuracy(probabilities, y),
         "nll": metrics.nll(probabilities, y),
         **{key: summary[key] for key in ("depth_mean", "depth_std", "depth_support")},

@@ -29,13 +29,20 @@ def check_finite(name: str, value: Any) -> None:
         raise InvalidArgumentError(f"`{name}` must be finite, got {value}.")
 
 
+def check_number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.")
+
+
 def check_at_least(name: str, value: float, minimum: float) -> None:
+    check_number(name, value)
     check_finite(name, value)
     if value < minimum:
         raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
 
 
 def check_share(name: str, value: float) -> None:
+    check_number(name, value)
     if not 0 <= value <= 1:
         raise InvalidArgumentError(f"`{name}` must lie between 0 and 1, got {value}.")
 

@@ -40,12 +40,7 @@ def loops_are_dynamic() -> bool:
 
 
 def bounded_scan(
-    body: Body,
-    fixed: PyTree,
-    params: PyTree,
-    carry: PyTree,
-    xs: PyTree,
-    length: Int[Array, ""],
+    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
 ) -> tuple[PyTree, PyTree]:
     """`jax.lax.scan` over the first `length` rows of `xs`; the later rows of the result are zero.
 
@@ -96,12 +91,7 @@ def skip_unless(wanted: Bool[Array, ""], function: Callable[[], PyTree]) -> PyTr
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def dynamic_scan(
-    body: Body,
-    fixed: PyTree,
-    params: PyTree,
-    carry: PyTree,
-    xs: PyTree,
-    length: Int[Array, ""],
+    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
 ) -> tuple[PyTree, PyTree]:
     """`bounded_scan` as a loop of that length. Its reverse pass reads back what the forward pass computed."""
     _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))

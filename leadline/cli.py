@@ -81,12 +81,15 @@ def spiral(
         seed,
         width,
     ).resolved()
-    out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}-seed{seed}"
+    assert settings.epochs is not None  # resolved
+    given = {"temperature": temperature, "restarts": restarts, "epochs": epochs}
+    more = "".join(f"-{name}{value}" for name, value in given.items() if value is not None)
+    out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}{more}-seed{seed}"
     check_out(out, force)
 
     console = Console(stderr=True)
     try:
-        with nullcontext() if quiet else ProgressLine(settings.epochs or 1, console) as line:
+        with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
             run = run_spiral(settings, line)
     except KeyboardInterrupt:
         with suppress(OSError):  # not empty, if something else is in it

@@ -1,5 +1,7 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -28,13 +30,7 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
     """
     x = _checked(x, models, n_samples, key)
-    walk = _walk(models)
-    pieces = []
-    for start in range(0, len(x), rows_at_once()):
-        piece = _padded(x[start : start + rows_at_once()])
-        moments = _predict_piece(models, piece, key, jnp.array(n_samples), walk)
-        pieces.append(np.asarray(moments)[:, : len(x) - start])
-    return np.concatenate(pieces, axis=1)
+    return _by_pieces(_predict_piece, models, (x,), key, n_samples)
 
 
 def log_likelihood(
@@ -43,12 +39,18 @@ def log_likelihood(
     """ln p(y | x) under eq. 10, in nats, for every run and row: the log of the mean over weights and depths."""
     x = _checked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
-    walk = _walk(models)
-    pieces = []
-    for start in range(0, len(x), rows_at_once()):
-        piece, targets = (_padded(a[start : start + rows_at_once()]) for a in (x, y))
-        log_p = _log_likelihood_piece(models, piece, targets, key, jnp.array(n_samples), walk)
-        pieces.append(np.asarray(log_p)[:, : len(x) - start])
+    return _by_pieces(_log_likelihood_piece, models, (x, y), key, n_samples)
+
+
+def _by_pieces(
+    function: Callable[..., Array], models: Model, rows: tuple[np.ndarray, ...], key: Array, n_samples: int
+) -> np.ndarray:
+    """`function(models, *rows, key, n_samples, walk)`, [runs, rows, ...], a bounded number of rows at a time."""
+    n_rows, walk, pieces = len(rows[0]), _walk(models), []
+    for start in range(0, n_rows, rows_at_once()):
+        piece = [_padded(a[start : start + rows_at_once()]) for a in rows]
+        values = function(models, *piece, key, jnp.array(n_samples), walk)
+        pieces.append(np.asarray(values)[:, : n_rows - start])
     return np.concatenate(pieces, axis=1)
 
 

@@ -83,9 +83,10 @@ class Recipe:
             check_share(name, getattr(self, name))
         for name in ("initial_scale", "prior_scale", "warm_up_power"):
             check_positive(name, getattr(self, name))
-        loc, scale = self.initial_depth
-        check_finite("initial_depth", loc)
-        check_positive("initial_depth", scale)
+        if not (isinstance(self.initial_depth, tuple) and len(self.initial_depth) == 2):
+            raise InvalidArgumentError(f"`initial_depth` must be a pair (loc, scale), got {self.initial_depth!r}.")
+        check_finite("loc of initial_depth", self.initial_depth[0])
+        check_positive("scale of initial_depth", self.initial_depth[1])
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
             check_integer(name, getattr(self, name), 1)
 

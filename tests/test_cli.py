@@ -26,10 +26,14 @@ def leadline(*arguments, cwd=None):
 
 def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
     out = tmp_path / "run"
-    done = leadline("spiral", "--omega", 4, "--epochs", 3, "--recipe", "written", "--out", out)
+    chosen = ("--recipe", "written", "--temperature", "auto")
+    done = leadline("spiral", "--omega", 4, "--epochs", 3, *chosen, "--out", out)
     assert done.returncode == 0, done.stderr
     record = json.loads((out / "record.json").read_text())
-    assert set(record) == SCHEMA
+    assert set(record) == SCHEMA | {"validation_nll"}
+    tried = record["validation_nll"]
+    assert record["temperature"] == float(min(tried, key=tried.get))
+    assert f"temperature    {record['temperature']:g} (lowest validation NLL of" in done.stdout
     assert record["omega"] == 4
     assert record["epochs"] == 3
     assert record["recipe"] == "written"

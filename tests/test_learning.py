@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from leadline import RECIPES, CategoricalLikelihood, metrics, predict, train
+from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, metrics, predict, train
 from leadline.datasets import spiral_parts
-from leadline.experiments.spiral import SpiralSettings, run_spiral
+from leadline.experiments.spiral import SpiralSettings, run_spiral, run_spirals
 
 
 def test_a_short_training_separates_an_easy_spiral():
@@ -21,6 +21,15 @@ def test_a_short_training_separates_an_easy_spiral():
     assert metrics.accuracy(probabilities, y) > 97
     assert metrics.nll(probabilities, y) < 0.15
     assert result.history["free_energy"][-1] < result.history["free_energy"][0]
+
+
+def test_only_what_may_differ_trains_side_by_side_and_a_changed_recipe_says_so():
+    one = SpiralSettings(omega=5)
+    with pytest.raises(InvalidArgumentError, match="`settings` may differ in omega and seed alone"):
+        run_spirals([one, dataclasses.replace(one, epochs=7)])
+    changed = dataclasses.replace(RECIPES["leadline"], warm_up=0.5)
+    with pytest.raises(InvalidArgumentError, match="a changed recipe needs a name of its own, got 'leadline'"):
+        dataclasses.replace(one, recipe=changed).resolved()
 
 
 @pytest.mark.slow

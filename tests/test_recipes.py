@@ -162,6 +162,10 @@ def test_a_step_descends_the_batch_objective(recipe):
         ("prior_scale", 0.0, "`prior_scale` must be positive and finite, got 0.0."),
         ("warm_up", 1.5, "`warm_up` must lie between 0 and 1, got 1.5."),
         ("prior", "layer", "`prior` must be one of fixed, unit, weight, got 'layer'."),
+        ("warm_up", "slow", "`warm_up` must be a number, got 'slow'."),
+        ("temperature", "auto", "`temperature` must be a number, got 'auto'."),
+        ("initial_depth", (1.0,), "`initial_depth` must be a pair (loc, scale), got (1.0,)."),
+        ("initial_depth", (1.0, -1.0), "`scale of initial_depth` must be positive and finite, got -1.0."),
         ("n_restarts", 0, "`n_restarts` must be a whole number of at least 1, got 0."),
     ],
 )

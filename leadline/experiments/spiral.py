@@ -17,7 +17,7 @@ from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
 from leadline.predict import evaluate_free_energy, predict
 from leadline.pruning import effective_width
-from leadline.recipes import Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.recipes import RECIPES, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.training.loop import Training, restart_keys, run_model, train
 from leadline.training.progress import Reporter
 
@@ -52,6 +52,8 @@ class SpiralSettings:
             n_restarts=recipe.n_restarts if self.n_restarts is None else self.n_restarts,
             epochs=recipe.epochs if self.epochs is None else self.epochs,
         )
+        if recipe.name in RECIPES and recipe != RECIPES[recipe.name]:
+            raise InvalidArgumentError(f"`recipe`: a changed recipe needs a name of its own, got {recipe.name!r}.")
         check_at_least("omega", self.omega, 0)
         check_integer("seed", self.seed, 0)
         for name in ("n_restarts", "epochs", "width", "n_test"):
@@ -68,7 +70,7 @@ class SpiralRun:
     record: dict[str, Any]
     model: Model
     """The restarts, on an axis of runs."""
-    parts: dict[str, tuple[np.ndarray, np.ndarray]]
+    parts: Parts
     probabilities: np.ndarray
     """Of the classes of the test part."""
 
@@ -110,8 +112,7 @@ def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index
     assert isinstance(recipe, Recipe)
     models = jax.tree.map(lambda a: a[index * k : (index + 1) * k], training.model)
     x_test, y_test = parts["test"]
-    n_samples = -(-recipe.n_samples // k)
-    probabilities = predict(models, x_test, n_samples=n_samples, key=evaluation_keys(settings.seed, k, _TEST)).mean(0)
+    probabilities = predict_restarts(models, x_test, recipe.n_samples, settings.seed)
     record = {
         **asdict(settings),
         "recipe": recipe.name,
@@ -133,6 +134,12 @@ def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index
     if training.interrupted:
         record["interrupted"] = True
     return SpiralRun(record, models, parts, probabilities)
+
+
+def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """The mean prediction of the restarts, which share the weight samples."""
+    k = models.network.first.layer.bias_mean.shape[0]
+    return predict(models, x, n_samples=-(-n_samples // k), key=evaluation_keys(seed, k, _TEST)).mean(0)
 
 
 def depth_summary(models: Model) -> dict[str, Any]:
@@ -157,8 +164,7 @@ def draw(run: SpiralRun, path: Path) -> None:
     record, (x, y) = run.record, run.parts["train"]
     grid, extent = plots.decision_grid(x)
     k = record["n_restarts"]
-    keys = evaluation_keys(record["seed"], k, _TEST)
-    probability = predict(run.model, grid, n_samples=-(-20 // k), key=keys).mean(0)[:, 1]
+    probability = predict_restarts(run.model, grid, 20, record["seed"])[:, 1]
     prior = np.asarray(run_model(run.model, 0).depth_prior.pmf())
     figure = Figure(figsize=(14, 4.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.25, 1, 1])

@@ -171,6 +171,7 @@ def test_the_best_temperature_is_kept_for_every_seed():
     assert tuple(auto.validation_nll) == TEMPERATURES
     table = np.stack(list(auto.validation_nll.values()))
     assert table.shape == (len(TEMPERATURES), 2)
+    assert len(np.unique(table)) == table.size  # the temperature makes a difference
     np.testing.assert_array_equal(auto.temperature, np.array(TEMPERATURES)[table.argmin(axis=0)])
     assert auto.model.depth_posterior.loc.shape == (2,)
     assert auto.history["free_energy"].shape == (16, 2)

@@ -164,6 +164,12 @@ def test_restarts_are_other_networks_on_the_same_data():
     assert both.n_restarts == 2
 
 
+def test_every_restart_has_a_stream_of_its_own():
+    data = [jax.random.key_data(key).tolist() for key in loop.restart_keys(3, 5)]
+    assert data[0] == jax.random.key_data(jax.random.key(3)).tolist()
+    assert len({tuple(key) for key in data}) == 5
+
+
 def test_the_best_temperature_is_kept_for_every_seed():
     """Against the same networks trained at one temperature, and against a likelihood computed from `predict`."""
     recipe = dataclasses.replace(RECIPES["written"], initial_scale=0.05)

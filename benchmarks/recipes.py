@@ -26,7 +26,7 @@ from leadline.training.progress import ProgressLine
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "default": {},
-    "temperature-1": {"temperature": 1.0, "epochs": 12_000},
+    "temperature-1": {"temperature": 1.0, "epochs": 20_000},
 }
 
 ABLATION: dict[str, dict[str, Any]] = {

@@ -3,6 +3,7 @@
     python benchmarks/recipes.py default temperature-1            # the two named configurations, five data sets each
     python benchmarks/recipes.py --ablation --seeds 1,2,3         # one ingredient changed at a time
     python benchmarks/recipes.py default --set temperature=0.3    # a try
+    python benchmarks/recipes.py --markdown                       # trains nothing: the tables of docs/recipes.md
 
 One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points),
 and the means are printed; data sets that are in the file already are not trained again. All data sets of a variant
@@ -24,27 +25,28 @@ from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import LEADLINE
 from leadline.training.progress import ProgressLine
 
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "temperature-1": {"temperature": 1.0, "epochs": 20_000},
+# name of the variant: what it is, the fields of the recipe that it changes
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "default": ("temperature 0.15, 4 x 5,000 epochs", {}),
+    "temperature-1": ("temperature 1, 4 x 20,000 epochs", {"temperature": 1.0, "epochs": 20_000}),
 }
 
-ABLATION: dict[str, dict[str, Any]] = {
-    "initial-scale-1": {"initial_scale": 1.0},
-    "glorot": {"initial_means": "glorot"},
-    "fixed-prior": {"prior": "fixed"},
-    "prior-per-weight": {"prior": "weight"},
-    "no-warm-up": {"warm_up": 0.0},
-    "linear-warm-up": {"warm_up_power": 1.0},
-    "no-decay": {"decay_from": 1.0},
-    "frozen-depth": {"unfreeze": False},
-    "wide-start": {"initial_depth": (0.0, 1.8)},
-    "slow-depth": {"depth_learning_rate": 0.0005},
-    "weight-noise": {"noise": "weights"},
-    "one-network": {"n_restarts": 1, "epochs": 20_000},
-    "temperature-0.05": {"temperature": 0.05},
-    "temperature-0.4": {"temperature": 0.4},
-    "temperature-1-short": {"temperature": 1.0},
+ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
+    "initial-scale-1": ("initial scale 1 instead of 0.05", {"initial_scale": 1.0}),
+    "no-warm-up": ("no warm-up", {"warm_up": 0.0}),
+    "linear-warm-up": ("linear warm-up", {"warm_up_power": 1.0}),
+    "weight-noise": ("one weight sample per batch", {"noise": "weights"}),
+    "one-network": ("one network, 20,000 epochs", {"n_restarts": 1, "epochs": 20_000}),
+    "glorot": ("means at sqrt(2 / (in + out))", {"initial_means": "glorot"}),
+    "fixed-prior": ("prior N(0, 1)", {"prior": "fixed"}),
+    "prior-per-weight": ("prior scale per weight", {"prior": "weight"}),
+    "no-decay": ("no decay of the rate", {"decay_from": 1.0}),
+    "frozen-depth": ("q(L) can freeze", {"unfreeze": False}),
+    "slow-depth": ("depth rate 0.0005", {"depth_learning_rate": 0.0005}),
+    "wide-start": ("q(L) starts at (0, 1.8)", {"initial_depth": (0.0, 1.8)}),
+    "temperature-0.05": ("temperature 0.05", {"temperature": 0.05}),
+    "temperature-0.4": ("temperature 0.4", {"temperature": 0.4}),
+    "temperature-1-short": ("temperature 1, 4 x 5,000 epochs", {"temperature": 1.0}),
 }
 
 VARIANTS = CONFIGURATIONS | ABLATION
@@ -116,10 +118,48 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def markdown(directory: Path) -> str:
+    """The configurations over all their data sets, the ablation over the data sets 1, 2, 3."""
+    return "\n\n".join(
+        [
+            _markdown_table("configuration", CONFIGURATIONS, directory, [5, 10, 15, 20, 25, 30], range(1, 6)),
+            _markdown_table(
+                "what is changed",
+                {"default": ("nothing", {})} | ABLATION,
+                directory,
+                [10, 20, 25, 30],
+                range(1, 4),
+            ),
+        ]
+    )
+
+
+def _markdown_table(
+    title: str, variants: dict[str, tuple[str, dict[str, Any]]], directory: Path, omegas: list[int], seeds: range
+) -> str:
+    lines = [
+        f"| {title} | " + " | ".join(f"omega {omega}" for omega in omegas) + " |",
+        "|---" * (len(omegas) + 1) + "|",
+    ]
+    for name, (words, _) in variants.items():
+        cells = [_cell(read(directory / f"{name}.csv"), omega, seeds) for omega in omegas]
+        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(rows: list[dict[str, Any]], omega: int, seeds: range) -> str:
+    some = [row for row in rows if float(row["omega"]) == omega and int(row["seed"]) in seeds]
+    if len(some) != len(seeds):
+        return "-"
+    accuracy, nll, ece = (np.mean([float(row[name]) for row in some]) for name in ("accuracy", "nll", "ece"))
+    return f"{accuracy:.2f} / {nll:.3f} / {100 * ece:.1f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("variants", nargs="*", help=f"any of {', '.join(VARIANTS)}")
     parser.add_argument("--ablation", action="store_true", help="all of the ablation")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of the files in the output directory")
     parser.add_argument("--omegas", default="5,10,15,20,25,30", type=_numbers)
     parser.add_argument("--seeds", default="1,2,3,4,5", type=_numbers)
     parser.add_argument("--at-once", type=int, help="data sets trained side by side (default: all; 1 is best on a CPU)")
@@ -127,13 +167,16 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change fields of the recipe")
     parser.add_argument("--out", type=Path, default=Path("results/recipes"))
     arguments = parser.parse_args()
+    if arguments.markdown:
+        print(markdown(arguments.out))
+        return
     names = arguments.variants + (list(ABLATION) if arguments.ablation else [])
     if not names or set(names) - set(VARIANTS):
         parser.error(f"choose from {', '.join(VARIANTS)}")
     more = {field: _value(text) for field, text in (item.split("=") for item in arguments.set)}
     for name in names:
         # A try has a name, and so a file, of its own.
-        run_variant("+".join([name, *arguments.set]), VARIANTS[name] | more, arguments)
+        run_variant("+".join([name, *arguments.set]), VARIANTS[name][1] | more, arguments)
 
 
 def _numbers(text: str) -> list[int]:

@@ -13,7 +13,7 @@ import jax
 import leadline
 from leadline import metrics
 from leadline.datasets import spiral_parts
-from leadline.experiments.spiral import depth_summary, predict_restarts
+from leadline.ensemble import depth_summary, predict_restarts
 from leadline.training.progress import ProgressLine
 
 OMEGA, SEED = 10, 1

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import leadline
 from leadline import metrics
-from leadline.experiments.spiral import depth_summary, predict_restarts
+from leadline.ensemble import depth_summary, predict_restarts
 
 TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 

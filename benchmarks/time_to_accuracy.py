@@ -21,7 +21,7 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before XLA starts its
 import leadline  # noqa: E402
 from leadline import metrics  # noqa: E402
 from leadline.datasets import spiral_parts  # noqa: E402
-from leadline.experiments.spiral import predict_restarts  # noqa: E402
+from leadline.ensemble import predict_restarts  # noqa: E402
 from leadline.training.state import TrainingState  # noqa: E402
 
 OMEGA = 10

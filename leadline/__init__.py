@@ -3,12 +3,13 @@
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
-from leadline.predict import evaluate_free_energy, log_likelihood, predict
+from leadline.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
 from leadline.pruning import Pruning, effective_width, prune
 from leadline.recipes import RECIPES, Recipe
 from leadline.training import Training, TrainingDivergedError, init_models, run_model, train
@@ -17,7 +18,9 @@ __all__ = [
     "RECIPES",
     "CategoricalDepth",
     "CategoricalLikelihood",
+    "DepthClassifier",
     "DepthDistribution",
+    "DepthRegressor",
     "FixedDepth",
     "FreeEnergy",
     "GaussianLikelihood",
@@ -32,6 +35,7 @@ __all__ = [
     "Training",
     "TrainingDivergedError",
     "UnboundedNetwork",
+    "Uncertainty",
     "__version__",
     "effective_width",
     "evaluate_free_energy",
@@ -42,4 +46,5 @@ __all__ = [
     "prune",
     "run_model",
     "train",
+    "uncertainty",
 ]

@@ -1,7 +1,7 @@
 """How programs are compiled."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 
@@ -9,6 +9,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def jit_lightly(function: Callable[P, T]) -> Callable[P, T]:
-    """`eqx.filter_jit` for what runs once: a third of the compile time, for slower code."""
-    return eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 1})  # pyright: ignore[reportCallIssue]
+def jit_lightly(function: Callable[P, T], **options: Any) -> Callable[P, T]:
+    """`eqx.filter_jit` for what runs briefly: half to two thirds of the compile time, for slower code."""
+    return eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 1}, **options)  # pyright: ignore[reportCallIssue]

@@ -35,7 +35,7 @@ def free_energy(
     *,
     key: Key[Array, ""],
     noise: Noise = "local",
-    n_data: int | Int[Array, ""] | None = None,
+    n_data: int | Shaped[Array, ""] | None = None,
     row_weight: Float[Array, " batch"] | None = None,
     walk: tuple[Int[Array, ""], Int[Array, ""]] | None = None,
 ) -> FreeEnergy:
@@ -59,11 +59,16 @@ def free_energy(
     batch_nll, weight_kl = model.network.depths(
         x, _batch_nll, (y, weight), model.likelihood, lowest=lowest, highest=highest, key=key, noise=noise
     )
-    batch_nll, weight_kl = (jnp.pad(a, (0, model.n_depths - a.shape[0])) for a in (batch_nll, weight_kl))
+    return terms_by_depth(model, scale * batch_nll, weight_kl)
+
+
+def terms_by_depth(model: Model, nll: Float[Array, " depths"], weight_kl: Float[Array, " depths"]) -> FreeEnergy:
+    """The terms of F from the expected NLL of all data and the weight KL at every depth stored."""
+    nll, weight_kl = (jnp.pad(a, (0, model.n_depths - a.shape[0])) for a in (nll, weight_kl))
     log_q = model.depth_posterior.log_masses(model.n_depths)
     log_p = jax.lax.stop_gradient(model.depth_prior.log_masses(model.n_depths))
     return FreeEnergy(
-        expected_nll=scale * expectation(log_q, batch_nll),
+        expected_nll=expectation(log_q, nll),
         depth_kl=expectation(log_q, log_q - log_p),
         weight_kl=expectation(log_q, weight_kl),
     )

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jaxtyping import Array, Float, Int, Shaped
 
 from leadline._checks import InvalidArgumentError, check_integer, check_positive
@@ -28,6 +29,18 @@ class Likelihood(eqx.Module):
     @abc.abstractmethod
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
         """What is averaged over weights and depths to predict (eq. 10)."""
+
+    @abc.abstractmethod
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
+        """What stays uncertain when weights and depth are known: an entropy in nats, or a variance per output."""
+
+    @abc.abstractmethod
+    def spread(self, moments: np.ndarray) -> np.ndarray:
+        """The uncertainty of a prediction, from its averaged moments, in the units of `noise`."""
+
+    @abc.abstractmethod
+    def labels(self, y: np.ndarray) -> np.ndarray | None:
+        """The classes, where there are any: parts of the data are to have them in proportion."""
 
     @abc.abstractmethod
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
@@ -54,6 +67,16 @@ class CategoricalLikelihood(Likelihood):
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
         """The class probabilities."""
         return jax.nn.softmax(output, axis=-1)
+
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch"]:
+        """The entropy of the class."""
+        return -jnp.sum(jax.nn.softmax(output, axis=-1) * jax.nn.log_softmax(output, axis=-1), axis=-1)
+
+    def spread(self, moments: np.ndarray) -> np.ndarray:
+        return scipy.special.entr(moments).sum(axis=-1)
+
+    def labels(self, y: np.ndarray) -> np.ndarray:
+        return y
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y)
@@ -92,6 +115,15 @@ class GaussianLikelihood(Likelihood):
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 out"]:
         """E[y] and E[y^2]; averaged, they give the predictive mean and variance."""
         return jnp.stack([output, jnp.square(output) + jnp.square(self.scale)], axis=-2)
+
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
+        return jnp.broadcast_to(jnp.square(self.scale), output.shape)
+
+    def spread(self, moments: np.ndarray) -> np.ndarray:
+        return moments[..., 1, :] - np.square(moments[..., 0, :])
+
+    def labels(self, y: np.ndarray) -> None:
+        return None
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y, float)

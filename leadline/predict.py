@@ -1,6 +1,8 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +12,6 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import InvalidArgumentError, check_features, check_integer
 from leadline._compilation import jit_lightly
-from leadline._numerics import bucket
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.model import Model, check_fits
 from leadline.network import Readout
@@ -19,6 +20,10 @@ from leadline.network import Readout
 def rows_at_once() -> int:
     """Rows are predicted in pieces of this size: memory does not grow with their number, and a cache can hold one."""
     return 1024 if jax.default_backend() == "cpu" else 16384
+
+
+FEW_ROWS = 64
+"""The size of a piece where there are so few rows; with one other size there are two programs in all."""
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -30,7 +35,7 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
     """
     x = _checked(x, models, n_samples, key)
-    return _by_pieces(_predict_piece, models, (x,), key, n_samples)
+    return _by_pieces(_predict_piece, models, (x,), key, jnp.array(n_samples))
 
 
 def log_likelihood(
@@ -39,19 +44,28 @@ def log_likelihood(
     """ln p(y | x) under eq. 10, in nats, for every run and row: the log of the mean over weights and depths."""
     x = _checked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
-    return _by_pieces(_log_likelihood_piece, models, (x, y), key, n_samples)
+    return _by_pieces(_log_likelihood_piece, models, (x, y), key, jnp.array(n_samples))
 
 
 def _by_pieces(
-    function: Callable[..., Array], models: Model, rows: tuple[np.ndarray, ...], key: Array, n_samples: int
-) -> np.ndarray:
-    """`function(models, *rows, key, n_samples, walk)`, [runs, rows, ...], a bounded number of rows at a time."""
+    function: Callable[..., PyTree],
+    models: Model,
+    rows: tuple[np.ndarray, ...],
+    key: Array,
+    n_samples: Any,
+    axis: int = 1,
+) -> Any:
+    """`function(models, *rows, key, n_samples, walk)`, a bounded number of rows at a time.
+
+    `axis` is that of the rows in what it gives.
+    """
     n_rows, walk, pieces = len(rows[0]), _walk(models), []
     for start in range(0, n_rows, rows_at_once()):
         piece = [_padded(a[start : start + rows_at_once()]) for a in rows]
-        values = function(models, *piece, key, jnp.array(n_samples), walk)
-        pieces.append(np.asarray(values)[:, : n_rows - start])
-    return np.concatenate(pieces, axis=1)
+        values = function(models, *piece, key, n_samples, walk)
+        some = (slice(None),) * axis + (slice(n_rows - start),)
+        pieces.append(jax.tree.map(lambda a, some=some: np.asarray(a)[some], values))
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=axis), *pieces)
 
 
 @eqx.filter_jit
@@ -97,6 +111,110 @@ def _log_likelihood_piece(
     return jax.vmap(one_run)(models, key)
 
 
+@dataclass(frozen=True)
+class Uncertainty:
+    """Where the uncertainty of a prediction comes from, for every row (and output); the three parts sum to the total.
+
+    For classes entropies in nats: noise = E[H(y | theta, L)], weights = I(y; theta | L), depth = I(y; L). For numbers
+    variances: E[sigma^2], E_L Var_theta E[y | theta, L], Var_L E[y | L]. Restarts count as weights.
+    """
+
+    noise: np.ndarray
+    weights: np.ndarray
+    depth: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        return self.noise + self.weights + self.depth
+
+
+def uncertainty(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> Uncertainty:
+    """The uncertainty of the restarts' common prediction, by its parts."""
+    x = _checked(x, models, n_samples, key)
+    moments, noise = _by_pieces(_depth_moments_piece, models, (x,), key, jnp.array(n_samples), axis=2)
+    q = depth_masses(models)
+    share = q / len(q)  # of each restart and depth
+    at_depth = share.sum(axis=0)
+    moments = moments.astype(float)[:, : q.shape[1]]
+    spread = run_likelihood(models).spread
+    total = spread(np.tensordot(share, moments, axes=2))
+    some = at_depth > 0
+    mean = np.einsum("kl,kl...->l...", share[:, some], moments[:, some])
+    mean /= at_depth[some].reshape(-1, *[1] * (mean.ndim - 1))
+    given_depth = np.tensordot(at_depth[some], spread(mean), axes=1)
+    noise = np.tensordot(share, noise.astype(float)[:, : q.shape[1]], axes=2)
+    return Uncertainty(noise, np.maximum(given_depth - noise, 0.0), np.maximum(total - given_depth, 0.0))
+
+
+def depth_masses(models: Model) -> np.ndarray:
+    """q(L) of every run at the depths stored, [runs, depths]."""
+    return np.asarray(_depth_masses(models), float)
+
+
+@jit_lightly
+def _depth_masses(models: Model) -> Float[Array, "runs depths"]:
+    return jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1))(models)
+
+
+def run_likelihood(models: Model) -> Any:
+    """One run's likelihood, for its methods that do not depend on the run."""
+    return jax.tree.map(lambda a: a[0], models.likelihood)
+
+
+def sample_outputs(
+    models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> Float[np.ndarray, "runs samples depths rows out"]:
+    """Omega_L(x) for `n_samples` draws of the weights and every depth stored; rows of depths outside the support are
+    zero."""
+    x = _checked(x, models, n_samples, key)
+    return _by_pieces(_outputs_piece, models, (x,), key, n_samples, axis=3)
+
+
+@jit_lightly
+def _outputs_piece(
+    models: Model,
+    x: Float[Array, "rows in"],
+    key: Key[Array, " runs"],
+    n_samples: int,
+    walk: tuple[Int[Array, ""], Int[Array, ""]],
+) -> Float[Array, "runs samples depths rows out"]:
+    def one_run(model: Model, key: Key[Array, ""]) -> Array:
+        read = lambda i: _read_depths(model, x, _output, None, jax.random.fold_in(key, i), walk)  # noqa: E731
+        return jax.lax.map(read, jnp.arange(n_samples))
+
+    return jax.vmap(one_run)(models, key)
+
+
+def _output(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    return output
+
+
+@jit_lightly
+def _depth_moments_piece(
+    models: Model,
+    x: Float[Array, "rows in"],
+    key: Key[Array, " runs"],
+    n_samples: Int[Array, ""],
+    walk: tuple[Int[Array, ""], Int[Array, ""]],
+) -> tuple[Float[Array, "runs depths rows ..."], Float[Array, "runs depths rows ..."]]:
+    """The mean moments and the mean noise at every depth."""
+
+    def one_run(model: Model, key: Key[Array, ""]) -> PyTree:
+        def add_sample(i: Array, total: PyTree) -> PyTree:
+            values = _read_depths(model, x, _moments_and_noise, None, jax.random.fold_in(key, i), walk)
+            return jax.tree.map(jnp.add, total, values)
+
+        output = jnp.zeros((model.capacity + 1, x.shape[0], model.likelihood.n_outputs), x.dtype)
+        start = jax.tree.map(jnp.zeros_like, _moments_and_noise(None, model.likelihood, output))
+        return jax.tree.map(lambda a: a / n_samples, jax.lax.fori_loop(0, n_samples, add_sample, start))
+
+    return jax.vmap(one_run)(models, key)
+
+
+def _moments_and_noise(fixed: None, likelihood: PyTree, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+    return likelihood.moments(output), likelihood.noise(output)
+
+
 def _read_depths(
     model: Model, x: Array, readout: Readout, fixed: PyTree, key: Key[Array, ""], walk: tuple[Array, Array]
 ) -> Float[Array, "depths rows ..."]:
@@ -117,16 +235,25 @@ def _log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -
 
 
 def evaluate_free_energy(
-    models: Model, x: np.ndarray, y: np.ndarray, *, n_samples: int = 32, key: Key[Array, " runs"]
+    models: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    n_samples: int = 32,
+    key: Key[Array, " runs"],
 ) -> FreeEnergy:
-    """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights; per run."""
+    """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights; per run.
+
+    A row counts as much as `weight` such rows.
+    """
     x = _checked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
     walk = _walk(models)
     total = None
     for start in range(0, len(x), rows_at_once()):
-        piece, targets = (_padded(a[start : start + rows_at_once()]) for a in (x, y))
-        row_weight = (jnp.arange(len(piece)) < len(x) - start).astype(piece.dtype)
+        piece, targets, row_weight = (_padded(a[start : start + rows_at_once()]) for a in (x, y, weight))
         terms = _evaluate_piece(models, piece, targets, row_weight, key, n_samples, walk)
         if total is None:
             total = terms
@@ -181,6 +308,6 @@ def _walk(models: Model) -> tuple[Array, Array]:
 
 
 def _padded(a: np.ndarray) -> Array:
-    padding = bucket(len(a)) - len(a)
+    padding = (FEW_ROWS if len(a) <= FEW_ROWS else rows_at_once()) - len(a)
     a = np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)])
     return jnp.asarray(a, jnp.int32 if a.dtype.kind in "iu" else float)

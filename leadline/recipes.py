@@ -115,8 +115,6 @@ class Recipe:
             warm_up=self.warm_up,
             warm_up_power=self.warm_up_power,
             decay_from=self.decay_from,
-            learning_rate=self.learning_rate,
-            depth_learning_rate=self.depth_learning_rate,
         )
 
 

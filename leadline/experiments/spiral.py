@@ -5,24 +5,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_at_least, check_integer
 from leadline._version import __version__
 from leadline.datasets import spiral_parts
-from leadline.free_energy import weight_kl_by_layer
+from leadline.ensemble import depth_summary, free_energy_summary, predict_restarts
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
-from leadline.predict import evaluate_free_energy, predict
 from leadline.pruning import effective_width
 from leadline.recipes import RECIPES, Recipe, check_temperature, depth_distributions, get_recipe
-from leadline.training.loop import Training, restart_keys, run_model, train
+from leadline.training.loop import Training, run_model, train
 from leadline.training.progress import Reporter
-
-# Random streams of the evaluation: the seed's key, folded with what the draw is for (training uses 0 and 1).
-_TEST, _FREE_ENERGY = 2, 3
 
 Parts = dict[str, tuple[np.ndarray, np.ndarray]]
 
@@ -124,7 +119,7 @@ def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index
         "ece": metrics.ece(probabilities, y_test),
         **depth_summary(models),
         "effective_width": [effective_width(run_model(models, i)) for i in range(k)],
-        **_free_energy(models, parts["train"], evaluation_keys(settings.seed, k, _FREE_ENERGY)),
+        **free_energy_summary(models, *parts["train"], settings.seed),
         "seconds": round(training.seconds, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,
@@ -136,27 +131,6 @@ def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index
     return SpiralRun(record, models, parts, probabilities)
 
 
-def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """The mean prediction of the restarts, which share the weight samples."""
-    k = models.network.first.layer.bias_mean.shape[0]
-    return predict(models, x, n_samples=-(-n_samples // k), key=evaluation_keys(seed, k, _TEST)).mean(0)
-
-
-def depth_summary(models: Model) -> dict[str, Any]:
-    """q(L), the mixture over the restarts, under the record's names."""
-    pmf = np.asarray(jax.vmap(lambda q: q.pmf(models.capacity + 1))(models.depth_posterior), float).mean(0)
-    pmf = np.trim_zeros(pmf, "b")
-    depth = np.arange(len(pmf))
-    mean = float(pmf @ depth)
-    return {
-        "depth_pmf": pmf.tolist(),
-        "depth_mean": mean,
-        "depth_std": float(np.sqrt(pmf @ (depth - mean) ** 2)),
-        "depth_mode": int(pmf.argmax()),
-        "depth_support": [int(np.flatnonzero(pmf)[0]), len(pmf) - 1],
-    }
-
-
 def draw(run: SpiralRun, path: Path) -> None:
     """The training data over the learned decision regions, q(L) beside its prior, and how honest the test part is."""
     from matplotlib.figure import Figure
@@ -164,11 +138,11 @@ def draw(run: SpiralRun, path: Path) -> None:
     record, (x, y) = run.record, run.parts["train"]
     grid, extent = plots.decision_grid(x)
     k = record["n_restarts"]
-    probability = predict_restarts(run.model, grid, 20, record["seed"])[:, 1]
+    probabilities = predict_restarts(run.model, grid, 20, record["seed"])
     prior = np.asarray(run_model(run.model, 0).depth_prior.pmf())
     figure = Figure(figsize=(14, 4.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.25, 1, 1])
-    plots.plot_decision(left, probability, extent, x, y)
+    plots.plot_decision(left, probabilities, extent, x, y, names=("x₁", "x₂")).set_aspect("equal")
     plots.plot_depth(middle, np.array(record["depth_pmf"]), prior)
     plots.plot_reliability(right, *metrics.reliability(run.probabilities, run.parts["test"][1]))
     left.set_title(f"spiral, omega = {record['omega']:g}: test accuracy {record['accuracy']:.1f}%", fontsize=11)
@@ -179,24 +153,3 @@ def draw(run: SpiralRun, path: Path) -> None:
         f"recipe {record['recipe']}, depth {record['depth']}, {restarts}{record['epochs']} epochs", fontsize=10
     )
     figure.savefig(path, dpi=120)
-
-
-def _free_energy(models: Model, train: tuple[np.ndarray, np.ndarray], key: jax.Array) -> dict[str, Any]:
-    """Means over the restarts."""
-    terms = jax.tree.map(jnp.mean, evaluate_free_energy(models, *train, key=key))
-    by_layer = jax.jit(jax.vmap(weight_kl_by_layer))(models)
-    return {
-        "free_energy": float(terms.total),
-        "free_energy_terms": {
-            "expected_nll": float(terms.expected_nll),
-            "depth_kl": float(terms.depth_kl),
-            "weight_kl": float(terms.weight_kl),
-            "weight_kl_by_layer": {
-                name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
-            },
-        },
-    }
-
-
-def evaluation_keys(seed: int, n_restarts: int, purpose: int) -> jax.Array:
-    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, n_restarts)])

@@ -1,8 +1,10 @@
-"""Data as training takes it: runs by rows, padded so that sets of similar size share one compiled program."""
+"""Data as training takes it: tables, padded so that those of similar size share one compiled program, and who sees
+which rows."""
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
@@ -13,15 +15,43 @@ from leadline.likelihoods import Likelihood
 
 
 class Data(eqx.Module):
-    """Rows of x and y for every run; those from `n_rows` on are padding."""
+    """Tables of one shape; a row counts as much as `weight` such rows. What lies beyond the last row is padding."""
 
-    x: Float[Array, "runs rows in"]
-    y: Shaped[Array, "runs rows ..."]
+    x: Float[Array, "tables rows in"]
+    y: Shaped[Array, "tables rows ..."]
+    weight: Float[Array, "tables rows"]
+
+    def take(self, table: Int[Array, " runs"], rows: Int[Array, "runs n"]) -> tuple[Array, Array, Array]:
+        """Those rows of every run's table."""
+        return jax.vmap(lambda i, j: (self.x[i, j], self.y[i, j], self.weight[i, j]))(table, rows)
+
+
+class Part(eqx.Module):
+    """The rows that every run trains on, or is validated on; those from `n_rows` on are padding."""
+
+    rows: Int[Array, "runs rows"]
     n_rows: Int[Array, ""]
 
+    def inside(self) -> Float[Array, " rows"]:
+        """1 for the rows, 0 for the padding."""
+        return (jnp.arange(self.rows.shape[1]) < self.n_rows).astype(float)
 
-def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None = None) -> Data:
-    """Check x [rows, in] and y [rows] (or a list of such, one per run, all of one shape) and pack them."""
+
+def make_part(rows: np.ndarray) -> Part:
+    """`rows` [runs, n] are row numbers."""
+    n_rows = rows.shape[1]
+    padded = np.pad(rows, ((0, 0), (0, bucket(n_rows) - n_rows)))
+    return Part(jnp.asarray(padded, jnp.int32), jnp.array(n_rows, jnp.int32))
+
+
+Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""x [tables, rows, in], y and weights of several tables."""
+
+
+def check_tables(
+    name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None = None, weight: Any = None
+) -> Tables:
+    """Check x [rows, in] and y [rows] (or a list of such, one per table, all of one shape)."""
     several = isinstance(x, list | tuple) and len(x) > 0 and np.ndim(x[0]) == 2
     xs, ys = ([np.asarray(one) for one in (a if several else [a])] for a in (x, y))
     if len(xs) != len(ys):
@@ -34,15 +64,43 @@ def pack(name: str, x: Any, y: Any, likelihood: Likelihood, n_inputs: int | None
         )
     n_rows = xs[0].shape[0]
     ys = [likelihood.check_targets(f"{name} y", one, n_rows) for one in ys]
-    padding = bucket(n_rows) - n_rows
+    weights = np.ones((len(xs), n_rows)) if weight is None else np.broadcast_to(weight, (len(xs), n_rows))
+    if not np.all((weights > 0) & np.isfinite(weights)):
+        raise InvalidArgumentError(f"`weight` must be positive and finite, got {weights.min()}.")
+    return np.stack(xs).astype(float), np.stack(ys), weights.astype(float)
 
-    def stack(what: str, arrays: list[np.ndarray]) -> Array:
-        padded = np.stack([np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)]) for a in arrays])
+
+def make_data(name: str, *tables: Tables) -> Data:
+    """The rows of all tables under each other."""
+    n_tables = max(x.shape[0] for x, _, _ in tables)
+    x, y, weight = (
+        np.concatenate([np.broadcast_to(a, (n_tables, *a.shape[1:])) for a in column], axis=1)
+        for column in zip(*tables, strict=True)
+    )
+    padding = bucket(x.shape[1]) - x.shape[1]
+
+    def padded(what: str, array: np.ndarray) -> Array:
+        array = np.pad(array, [(0, 0), (0, padding)] + [(0, 0)] * (array.ndim - 2))
         with np.errstate(over="ignore"):  # what overflows is refused below
-            stacked = jnp.asarray(padded, jnp.int32 if padded.dtype.kind == "i" else float)
-        if not jnp.all(jnp.isfinite(stacked)):
-            largest = np.abs(padded).max()
-            raise InvalidArgumentError(f"`{name} {what}` must fit into {stacked.dtype}, got {largest}; rescale it.")
-        return stacked
+            result = jnp.asarray(array, jnp.int32 if array.dtype.kind == "i" else float)
+        if not jnp.all(jnp.isfinite(result)):
+            largest = np.abs(array).max()
+            raise InvalidArgumentError(f"`{name} {what}` must fit into {result.dtype}, got {largest}; rescale it.")
+        return result
 
-    return Data(stack("x", [one.astype(float) for one in xs]), stack("y", ys), jnp.array(n_rows, jnp.int32))
+    return Data(padded("x", x), padded("y", y), padded("weight", weight))
+
+
+def held_out(labels: np.ndarray | None, n_rows: int, n_parts: int, share: float, seed: int) -> np.ndarray:
+    """Row numbers [n_parts, n] to hold out: a random share for every part, disjoint as long as the rows last.
+
+    With labels, the classes are in proportion: the rows of each class, in random order, are spread evenly over one
+    long line, which the parts then cut.
+    """
+    rng = np.random.default_rng(seed)
+    place = np.empty(n_rows)
+    for label in [None] if labels is None else np.unique(labels):
+        rows = np.arange(n_rows) if label is None else np.flatnonzero(labels == label)
+        place[rng.permutation(rows)] = (np.arange(len(rows)) + rng.uniform(size=len(rows))) / len(rows)
+    n = max(1, round(share * n_rows))
+    return np.resize(np.argsort(place, kind="stable"), (n_parts, n))

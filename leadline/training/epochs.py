@@ -1,20 +1,24 @@
 """Whole epochs in one compiled call."""
 
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 
+from leadline._compilation import jit_lightly
 from leadline._loops import put_row
-from leadline.free_energy import FreeEnergy, free_energy
+from leadline.free_energy import free_energy, terms_by_depth
+from leadline.layers import Noise
 from leadline.model import Model
 from leadline.recipes import Recipe
-from leadline.training.data import Data
+from leadline.training.data import Data, Part
 from leadline.training.optimiser import update
-from leadline.training.state import TrainingState, find_support
+from leadline.training.pace import Clock
+from leadline.training.state import TrainingState, Validated, find_support
 
 MAX_EPOCHS = 512
 """Epochs in one compiled call, at most: the rows of its history."""
@@ -27,9 +31,11 @@ class History(eqx.Module):
     """What is noted after every epoch, for every run.
 
     The expected NLL is that of the validation part, scaled to the size of the training part, so that the terms add up.
-    The three terms are as of the last epoch that was validated.
+    The three terms and the validation NLL, that of the prediction in nats per row, are as of the last epoch that was
+    validated.
     """
 
+    validation_nll: Float[Array, "*epochs runs"]
     expected_nll: Float[Array, "*epochs runs"]
     depth_kl: Float[Array, "*epochs runs"]
     weight_kl: Float[Array, "*epochs runs"]
@@ -40,25 +46,35 @@ class History(eqx.Module):
 
 
 class Task(eqx.Module):
-    """What stays as it is from the first epoch to the last."""
+    """What stays as it is through a compiled call. Sizes and static fields decide the program; the rest is data."""
 
-    train: Data
-    validation: Data
-    epochs: Int[Array, ""]
-    """The length of the whole training, which the schedules refer to."""
+    data: Data
+    table: Int[Array, " runs"]
+    """Each run's."""
+    train: Part
+    validation: Part
+    clock: Clock
     validate_every: Int[Array, ""]
-    """The validation free energy is estimated after the first epoch, after every so many more, and after the last."""
+    """The validation part is looked at after the first epoch, after every so many more, and after the last."""
+    learning_rate: Float[Array, ""]
+    depth_learning_rate: Float[Array, ""]
     recipe: Recipe = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
+    n_samples: int = eqx.field(static=True, default=1)
+    """Draws of the noise behind a look at the validation part."""
+
+    def n_data(self) -> Float[Array, " runs"]:
+        """How many rows a run trains on, counted by their weights."""
+        _, _, weight = self.data.take(self.table, self.train.rows)
+        return (weight * self.train.inside()).sum(axis=1)
 
 
-@partial(eqx.filter_jit, donate="all-except-first")
-def train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
+def _train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
     """Train for up to `n_epochs` (at most MAX_EPOCHS); stop early, even within an epoch, if q(L) outgrows the capacity.
 
     The rows of the history after the last finished epoch are zero.
     """
-    start = state.epoch
+    start, n_data = state.epoch, task.n_data()
 
     def go_on(loop: tuple[TrainingState, History]) -> Array:
         state, _ = loop
@@ -66,26 +82,30 @@ def train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) -> 
 
     def one_epoch(loop: tuple[TrainingState, History]) -> tuple[TrainingState, History]:
         state, history = loop
-        state = _train_epoch(state, task)
+        state = _train_epoch(state, task, n_data)
 
         def finish() -> tuple[TrainingState, History]:
-            done, row = _finish_epoch(state, task)
+            done, row = _finish_epoch(state, task, n_data)
             return done, put_row(history, row, state.epoch - start)
 
         return lax.cond(state.support.fits, finish, lambda: (state, history))
 
     columns = jnp.zeros((MAX_EPOCHS, state.key.shape[0]))
     counts = columns.astype(int)
-    return lax.while_loop(
-        go_on, one_epoch, (state, History(columns, columns, columns, columns, columns, counts, counts))
-    )
+    return lax.while_loop(go_on, one_epoch, (state, History(*[columns] * 6, *[counts] * 2)))
 
 
-def _train_epoch(state: TrainingState, task: Task) -> TrainingState:
+train_epochs = eqx.filter_jit(_train_epochs, donate="all-except-first")
+
+train_epochs_lightly = jit_lightly(_train_epochs, donate="all-except-first")
+"""For short trainings: sooner compiled, a little slower."""
+
+
+def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]) -> TrainingState:
     """All steps of an epoch from `state.step` on, over the rows in an order of the epoch's own."""
     train, batch_size = task.train, task.batch_size
     n_steps = -(-train.n_rows // batch_size)
-    order = jax.vmap(partial(_shuffled, train))(_stream(state.key, _ORDER, state.epoch))
+    order = jax.vmap(partial(_shuffled, train.n_rows))(_stream(state.key, _ORDER, state.epoch), train.rows)
     padded = jnp.pad(order, ((0, 0), (0, batch_size)))
 
     def go_on(state: TrainingState) -> Array:
@@ -94,11 +114,13 @@ def _train_epoch(state: TrainingState, task: Task) -> TrainingState:
     def one_step(state: TrainingState) -> TrainingState:
         start = state.step * batch_size
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
-        row_weight = (start + jnp.arange(batch_size) < train.n_rows).astype(train.x.dtype)
-        x, y = (jax.vmap(lambda a, i: a[i])(a, rows) for a in (train.x, train.y))
+        x, y, weight = task.data.take(task.table, rows)
+        weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
         keys = jax.vmap(jax.random.fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
-        share = (state.epoch + state.step / n_steps) / task.epochs
-        return train_step(state, x, y, row_weight, train.n_rows, keys, share, task.recipe)
+        share = task.clock.at(state.epoch + state.step / n_steps)
+        rate = task.learning_rate * task.recipe.rate_factor(share)
+        rates = (rate, task.depth_learning_rate)
+        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe)
 
     return lax.while_loop(go_on, one_step, state)
 
@@ -107,13 +129,15 @@ def train_step(
     state: TrainingState,
     x: Float[Array, "runs batch in"],
     y: Array,
-    row_weight: Float[Array, " batch"],
-    n_data: Int[Array, ""],
+    row_weight: Float[Array, "runs batch"],
+    n_data: Float[Array, " runs"],
     key: Key[Array, " runs"],
     share: Float[Array, ""],
+    rates: tuple[Float[Array, ""], Float[Array, ""]],
     recipe: Recipe,
 ) -> TrainingState:
-    """One step of Adam on (batch / n_data) F for every run, at a share of the whole training.
+    """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
+    of the weights and of q(L).
 
     The layer loop has one length, the deepest run's.
     """
@@ -123,19 +147,22 @@ def train_step(
     # The published objective has no weight KL: it is left out, not multiplied by 0.
     temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
 
-    def objective(params: Model, static: Model, x: Array, y: Array, key: Array, temperature: Array | None) -> Array:
+    def objective(
+        params: Model, static: Model, x: Array, y: Array, row_weight: Array, n_data: Array, key: Array, temperature: Any
+    ) -> Array:
         model = eqx.combine(params, static)
         terms = free_energy(model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, walk=walk)
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective))(params, static, x, y, key, temperature)
+    gradients = jax.vmap(jax.grad(objective))(params, static, x, y, row_weight, n_data, key, temperature)
+    rate, depth_rate = rates
     model, optimiser = jax.vmap(
         lambda model, gradients, optimiser, lowest, highest: update(
             model,
             gradients,
             optimiser,
-            rate=recipe.learning_rate * recipe.rate_factor(share),
-            depth_rate=recipe.depth_learning_rate,
+            rate=rate,
+            depth_rate=depth_rate,
             support=(lowest, highest),
             highest=walk[1],
         )
@@ -150,29 +177,20 @@ def train_step(
     )
 
 
-def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, History]:
-    """Estimate the validation free energy, keep the best model if the recipe asks for it, and note the epoch."""
-    validation, recipe = task.validation, task.recipe
-    row_weight = (jnp.arange(validation.x.shape[1]) < validation.n_rows).astype(validation.x.dtype)
+def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]) -> tuple[TrainingState, History]:
+    """Look at the validation part, keep the best model if the recipe asks for it, and note the epoch."""
+    recipe = task.recipe
 
-    def one_run(model: Model, x: Array, y: Array, key: Array) -> FreeEnergy:
-        return free_energy(
-            model,
-            x,
-            y,
-            key=key,
-            noise=recipe.noise,
-            n_data=task.train.n_rows,
-            row_weight=row_weight,
-            walk=state.support.walk,
-        )
-
-    def evaluate() -> FreeEnergy:
+    def look() -> Validated:
         keys = _stream(state.key, _VALIDATION, state.epoch)
-        return jax.vmap(one_run)(state.model, validation.x, validation.y, keys)
+        x, y, weight = task.data.take(task.table, task.validation.rows)
+        weight = weight * task.validation.inside()
+        validate = partial(_validate, walk=state.support.walk, noise=recipe.noise, n_samples=task.n_samples)
+        return jax.vmap(validate)(state.model, x, y, weight, n_data, keys)
 
-    due = (state.epoch % task.validate_every == 0) | (state.epoch == task.epochs - 1)
-    terms = lax.cond(due, evaluate, lambda: state.validated)
+    due = (state.epoch % task.validate_every == 0) | (state.epoch == task.clock.end - 1)
+    validated = lax.cond(due, look, lambda: state.validated)
+    terms = validated.terms
     best, best_free_energy = state.best, state.best_free_energy
     if recipe.keep == "lowest_free_energy":
         total = terms.total
@@ -184,6 +202,7 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
     n_depths = state.model.n_depths
     q = state.model.depth_posterior
     row = History(
+        validated.nll,
         terms.expected_nll,
         terms.depth_kl,
         terms.weight_kl,
@@ -195,15 +214,60 @@ def _finish_epoch(state: TrainingState, task: Task) -> tuple[TrainingState, Hist
     state = eqx.tree_at(
         lambda s: (s.best, s.best_free_energy, s.validated, s.epoch, s.step),
         state,
-        (best, best_free_energy, terms, state.epoch + 1, jnp.array(0)),
+        (best, best_free_energy, validated, state.epoch + 1, jnp.array(0)),
     )
     return state, row
 
 
-def _shuffled(train: Data, key: Key[Array, ""]) -> Int[Array, " rows"]:
+def _validate(
+    model: Model,
+    x: Float[Array, "rows in"],
+    y: Array,
+    row_weight: Float[Array, " rows"],
+    n_data: Float[Array, ""],
+    key: Key[Array, ""],
+    *,
+    walk: tuple[Array, Array],
+    noise: Noise,
+    n_samples: int,
+) -> Validated:
+    """The free energy as if the rows stood for the training part, and the NLL of the prediction."""
+    log_q = model.depth_posterior.log_masses(model.n_depths)
+
+    def add_sample(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        nll, log_mean, _ = sums
+        log_p, weight_kl = model.network.depths(
+            x,
+            _log_prob,
+            y,
+            model.likelihood,
+            lowest=walk[0],
+            highest=walk[1],
+            key=jax.random.fold_in(key, i),
+            noise=noise,
+        )
+        # Depth by depth, so that the sum rounds alike before and after growth.
+        log_mean = lax.fori_loop(
+            walk[0], walk[1] + 1, lambda i, total: jnp.logaddexp(total, log_q[i] + log_p[i]), log_mean
+        )
+        return nll - log_p @ row_weight, log_mean, weight_kl
+
+    zeros = jnp.zeros(model.capacity + 1, x.dtype)
+    start = (zeros, jnp.full(x.shape[0], -jnp.inf, x.dtype), zeros)
+    nll, log_mean, weight_kl = lax.fori_loop(0, n_samples, add_sample, start)
+    n_rows = row_weight.sum()
+    terms = terms_by_depth(model, n_data / n_rows * nll / n_samples, weight_kl)
+    return Validated(terms, -jnp.sum(row_weight * (log_mean - jnp.log(n_samples))) / n_rows)
+
+
+def _log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    return likelihood.log_prob(output, y)
+
+
+def _shuffled(n_rows: Int[Array, ""], key: Key[Array, ""], rows: Int[Array, " rows"]) -> Int[Array, " rows"]:
     """The rows in random order, the padding last."""
-    n = train.x.shape[1]
-    return jnp.argsort(jnp.where(jnp.arange(n) < train.n_rows, jax.random.uniform(key, (n,)), 1.0))
+    n = rows.shape[0]
+    return rows[jnp.argsort(jnp.where(jnp.arange(n) < n_rows, jax.random.uniform(key, (n,)), 1.0))]
 
 
 def _stream(key: Key[Array, " runs"], purpose: int, epoch: Int[Array, ""]) -> Key[Array, " runs"]:

@@ -12,16 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
-from leadline._checks import InvalidArgumentError, check_integer
+from leadline._checks import InvalidArgumentError, check_integer, check_share
 from leadline._compilation import jit_lightly
+from leadline._numerics import bucket
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import log_likelihood
 from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
-from leadline.training.data import Data, pack
-from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs
+from leadline.training.data import Tables, check_tables, held_out, make_data, make_part
+from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs, train_epochs_lightly
 from leadline.training.interruption import Interruption
+from leadline.training.pace import FixedLength, OwnLength, Pace
 from leadline.training.progress import Progress, Reporter
 from leadline.training.state import TrainingState, init_state
 from leadline.training.storage import MIN_CAPACITY, Storage
@@ -31,6 +33,9 @@ SECONDS_PER_CALL = 0.3
 
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
+
+SHORT = 10_000
+"""Steps up to which a training is compiled lightly."""
 
 # A run's random stream: its seed's key, folded with what the draw is for.
 _WEIGHTS, _TRAINING, _RESTART, _SELECTION = 0, 1, 4, 5  # the evaluation of a record uses 2 and 3
@@ -52,9 +57,11 @@ class Training:
     """The temperature kept, for every seed."""
     validation_nll: dict[float, np.ndarray]
     """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every seed."""
+    validation_rows: np.ndarray
+    """The numbers of the rows held out from every run, runs by rows; no columns where the validation part was given."""
     n_restarts: int
     epochs: int
-    """The epochs done: fewer than asked for only if interrupted."""
+    """The epochs done: fewer than planned only if interrupted."""
     seconds: float
     interrupted: bool
 
@@ -99,28 +106,36 @@ def run_model(models: Model, run: int) -> Model:
 
 def train(
     data: tuple[Any, Any],
-    validation: tuple[Any, Any],
+    validation: tuple[Any, Any] | float,
     likelihood: Likelihood,
     *,
+    weight: Any = None,
     depth: Depth = "normal",
     recipe: str | Recipe = "leadline",
     temperature: float | Literal["auto"] | None = None,
     n_restarts: int | None = None,
     epochs: int | None = None,
+    own_length: bool = False,
     batch_size: int | None = None,
     width: int = 32,
     seeds: list[int] | tuple[int, ...],
+    start: Model | None = None,
     report: Reporter | None = None,
+    on_epoch: Callable[[Progress], Any] | None = None,
     on_call: Callable[[TrainingState], None] | None = None,
 ) -> Training:
     """Train `n_restarts` networks per seed, all side by side in one compiled program.
 
-    `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed. A
-    run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts`, `epochs` and
-    `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for
-    every seed, the one with the best validation likelihood. Ctrl-C ends the training after the epochs in hand and keeps
-    what it has.
-    `report` is told the mean over runs a few times a second; `on_call` sees the whole state after every compiled call.
+    `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed; or
+    `validation` is a share of the rows, and every restart holds out other rows. A row counts as much as `weight` such
+    rows. A run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts`,
+    `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and
+    keeps, for every seed, the one with the best validation likelihood. With `own_length` the validation likelihood
+    decides how long to train, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start
+    from, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand and keeps what it has.
+
+    `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts), and ends
+    the training by returning True; `on_call` sees the whole state after every compiled call.
     """
     recipe = get_recipe(recipe)
     temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
@@ -136,80 +151,158 @@ def train(
         check_integer("seeds", seed, 0)
     recipe = replace(recipe, temperature=max(temperatures))
     depth = depth_distributions(depth, recipe)
-    train_data = _for_all_seeds("data", pack("data", *data, likelihood), len(seeds))
-    n_inputs = train_data.x.shape[-1]
-    validation_data = _for_all_seeds("validation", pack("validation", *validation, likelihood, n_inputs), len(seeds))
+    tables = _for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
+    shape = (len(seeds), len(temperatures), n_restarts)
+    parts, held = _parts(tables, validation, likelihood, shape, seeds)
+    n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
     # The runs, as a grid: seeds x temperatures x restarts.
-    shape = (len(seeds), len(temperatures), n_restarts)
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
     draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
     state = init_state(
-        draw_models(),
+        draw_models() if start is None else _checked_start(start, draw_models),
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
         jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
     )
+    batch_size = min(batch_size, bucket(n_rows))
+    steps_per_epoch = -(-n_rows // batch_size)
+    if own_length:
+        pace = OwnLength(epochs, steps_per_epoch)
+    else:
+        pace = FixedLength(epochs, 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS))
     task = Task(
-        _repeat(train_data, len(temperatures) * n_restarts),
-        _repeat(validation_data, len(temperatures) * n_restarts),
-        jnp.array(epochs),
-        jnp.array(1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)),
-        recipe.compiled(),
-        min(batch_size, train_data.x.shape[1]),
+        **parts,
+        clock=pace.clock,
+        validate_every=jnp.array(pace.validate_every),
+        learning_rate=jnp.array(recipe.learning_rate, float),
+        depth_learning_rate=jnp.array(recipe.depth_learning_rate, float),
+        recipe=recipe.compiled(),
+        batch_size=batch_size,
+        n_samples=4 if own_length else 1,
     )
+    light = own_length or epochs * steps_per_epoch <= SHORT
+    watch = _Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)
 
-    start = time.perf_counter()
-    storage = Storage(draw_models)
-    state, rows = _run(task, state, storage, epochs, np.repeat(seeds, shape[1] * shape[2]), report, on_call)
+    begin = time.perf_counter()
+    state, rows = _run(task, state, Storage(draw_models), pace, watch, train_epochs_lightly if light else train_epochs)
     models = state.best if recipe.keep == "lowest_free_energy" else state.model
     history = _history(rows)
     chosen, validation_nll = np.zeros(len(seeds), int), {}
     if len(temperatures) > 1:
-        nll = _validation_nll(models, keys, validation_data, shape)
+        nll = _validation_nll(models, keys, task, shape, held.size > 0)
         chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
         runs = np.arange(len(keys)).reshape(shape)[np.arange(len(seeds)), chosen].ravel()
         models = jax.tree.map(lambda a: a[runs], models)
         history = {name: column[:, runs] for name, column in history.items()}
+        held = held[runs]
     return Training(
         model=models,
         history=history,
         temperature=np.array(temperatures)[chosen],
         validation_nll=validation_nll,
+        validation_rows=held,
         n_restarts=n_restarts,
         epochs=int(state.epoch),
-        seconds=time.perf_counter() - start,
-        interrupted=int(state.epoch) < epochs,
+        seconds=time.perf_counter() - begin,
+        interrupted=pace.end is None or int(state.epoch) < pace.end,
     )
+
+
+def _parts(
+    tables: Tables,
+    validation: tuple[Any, Any] | float,
+    likelihood: Likelihood,
+    shape: tuple[int, int, int],
+    seeds: list[int] | tuple[int, ...],
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The data, each run's table, and the rows it is trained and validated on, as `Task` takes them; and which of the
+    given rows were held out."""
+    n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
+    if isinstance(validation, tuple):
+        given = check_tables("validation", *validation, likelihood, tables[0].shape[-1])
+        all_tables = (tables, _for_all_seeds("validation", given, len(seeds)))
+        train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
+        validation_rows = np.tile(n_rows + np.arange(all_tables[1][0].shape[1]), (n_runs, 1))
+        held = np.empty((n_runs, 0), int)
+    else:
+        check_share("validation", validation)
+        if n_rows < 2 or round(validation * n_rows) >= n_rows:
+            raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
+        all_tables = (tables,)
+        held = np.concatenate(
+            [
+                np.tile(held_out(likelihood.labels(y), n_rows, shape[2], validation, seed), (shape[1], 1))
+                for y, seed in zip(np.broadcast_to(tables[1], (len(seeds), *tables[1].shape[1:])), seeds, strict=True)
+            ]
+        )
+        train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])
+        validation_rows = held
+    data = make_data("data", *all_tables)
+    table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
+    parts = {"train": make_part(train_rows), "validation": make_part(validation_rows)}
+    return {"data": data, "table": jnp.asarray(table, jnp.int32), **parts}, held
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Who is told what."""
+
+    seeds: np.ndarray
+    report: Reporter | None
+    on_epoch: Callable[[Progress], Any] | None
+    on_call: Callable[[TrainingState], None] | None
+
+    def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
+        """Whether somebody wants the training to end."""
+        done, n = int(state.epoch), len(history.depth_mean)
+        _check_finite(state, self.seeds)
+        if self.report is not None and n:
+            self.report(_progress(done, end, history, -1))
+        answers = []
+        if self.on_epoch is not None:
+            answers = [self.on_epoch(_progress(done - n + 1 + i, end, history, i)) for i in range(n)]
+        if self.on_call is not None:
+            self.on_call(state)
+        return True in answers
 
 
 def _run(
     task: Task,
     state: TrainingState,
     storage: Storage,
-    epochs: int,
-    seeds: np.ndarray,
-    report: Reporter | None,
-    on_call: Callable[[TrainingState], None] | None,
+    pace: Pace,
+    watch: _Watch,
+    train_epochs: Callable[[Task, TrainingState, Array], tuple[TrainingState, History]],
 ) -> tuple[TrainingState, list[History]]:
     """Compiled calls until all epochs are done or Ctrl-C is heard; all layers there are, and a row per epoch."""
     rows: list[History] = []
-    done, n_epochs = 0, 1
+    done, n_epochs, asked = 0, 1, False
     with Interruption() as interruption:
-        while done < epochs and not (interruption.asked and done):
+        while done != pace.end and not ((interruption.asked or asked) and done):
             state = storage.fit(state)
-            start = time.perf_counter()
-            state, history = train_epochs(task, state, jnp.array(min(n_epochs, epochs - done)))
+            begin = time.perf_counter()
+            state, history = train_epochs(task, state, jnp.array(min(n_epochs, pace.next_look - done)))
             finished = int(state.epoch) - done  # waits for the device
-            seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - begin
             rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
             done += finished
-            _check_finite(state, seeds)
             n_epochs = _next_call(n_epochs, seconds)
-            if report is not None and finished:
-                report(_progress(done, rows[-1]))
-            if on_call is not None:
-                on_call(state)
+            if done == pace.next_look:
+                pace.look(np.concatenate([row.validation_nll for row in rows]).mean(axis=1))
+                task = eqx.tree_at(lambda t: t.clock, task, pace.clock)
+            asked = watch.tell(state, rows[-1], pace.end)
     return storage.all_of(storage.fit(state)), rows
+
+
+def _checked_start(start: Model, draw_models: Callable[..., Model]) -> Model:
+    """A copy of the models to start from, which must be such as would be drawn."""
+    drawn = draw_models(capacity=start.capacity)
+    shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
+    if jax.tree.structure(start) != jax.tree.structure(drawn) or shapes[0] != shapes[1]:
+        raise InvalidArgumentError(
+            "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
+        )
+    return jax.tree.map(jnp.copy, start)
 
 
 def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
@@ -219,31 +312,32 @@ def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
 
 
 def _validation_nll(
-    models: Model, keys: Key[Array, " runs"], validation: Data, shape: tuple[int, int, int]
+    models: Model, keys: Key[Array, " runs"], task: Task, shape: tuple[int, int, int], own_rows: bool
 ) -> np.ndarray:
-    """Nats per validation row for every seed and temperature, the restarts averaged."""
+    """Nats per validation row for every seed and temperature, the restarts averaged: their predictions where they share
+    the rows, their likelihoods where each has its own."""
     keys = jax.vmap(lambda key: jax.random.fold_in(key, _SELECTION))(keys)
-    n_rows = int(validation.n_rows)
-    nll = np.empty(shape[:2])
-    for seed, runs in enumerate(np.arange(len(keys)).reshape(shape[0], -1)):
-        x, y = (np.asarray(a[seed, :n_rows]) for a in (validation.x, validation.y))
+    nll = np.empty(shape)
+    rows = np.asarray(task.validation.rows[:, : int(task.validation.n_rows)])
+    groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
+    for runs in groups:
+        x, y, weight = (np.asarray(a[task.table[runs[0]], rows[runs[0]]]) for a in _columns(task))
         log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
-        nll[seed] = -(np.logaddexp.reduce(log_p.reshape(*shape[1:], -1), axis=1) - np.log(shape[2])).mean(axis=-1)
-    return nll
+        mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
+        nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
+    return nll.mean(axis=2)
 
 
-def _for_all_seeds(name: str, data: Data, n_seeds: int) -> Data:
-    if data.x.shape[0] not in (1, n_seeds):
+def _columns(task: Task) -> tuple[Array, Array, Array]:
+    return task.data.x, task.data.y, task.data.weight
+
+
+def _for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:
+    if tables[0].shape[0] not in (1, n_seeds):
         raise InvalidArgumentError(
-            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {data.x.shape[0]}."
+            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {tables[0].shape[0]}."
         )
-    x, y = (jnp.broadcast_to(a, (n_seeds, *a.shape[1:])) for a in (data.x, data.y))
-    return Data(x, y, data.n_rows)
-
-
-def _repeat(data: Data, times: int) -> Data:
-    x, y = (jnp.repeat(a, times, axis=0) for a in (data.x, data.y))
-    return Data(x, y, data.n_rows)
+    return tables
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:
@@ -269,10 +363,12 @@ def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
     return jnp.all(jnp.stack([jnp.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]), axis=0)
 
 
-def _progress(epoch: int, history: History) -> Progress:
-    now = jax.tree.map(lambda a: a[-1], history)
+def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:
+    now = jax.tree.map(lambda a: a[row], history)
     return Progress(
         epoch=epoch,
+        epochs=epochs,
+        nll=float(now.validation_nll.mean()),
         free_energy=float((now.expected_nll + now.depth_kl + now.weight_kl).mean()),
         depth_mean=float(now.depth_mean.mean()),
         depth_std=float(now.depth_std.mean()),
@@ -284,6 +380,7 @@ def _history(rows: list[History]) -> dict[str, np.ndarray]:
     joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rows)
     return {
         "free_energy": joined.expected_nll + joined.depth_kl + joined.weight_kl,
+        "validation_nll": joined.validation_nll,
         "expected_nll": joined.expected_nll,
         "depth_kl": joined.depth_kl,
         "weight_kl": joined.weight_kl,

@@ -48,7 +48,7 @@ def update(
     state: OptimiserState,
     *,
     rate: float | Float[Array, ""],
-    depth_rate: float,
+    depth_rate: float | Float[Array, ""],
     support: tuple[Int[Array, ""], Int[Array, ""]],
     highest: Int[Array, ""],
 ) -> tuple[Model, OptimiserState]:

@@ -14,7 +14,11 @@ class Progress:
     """Where the training is; means over the runs, on the validation part."""
 
     epoch: int
+    epochs: int | None
+    """The last one; None as long as it is not decided."""
     free_energy: float
+    nll: float
+    """Of the prediction, in nats per row."""
     depth_mean: float
     depth_std: float
     support: tuple[int, int]
@@ -25,19 +29,18 @@ Reporter = Callable[[Progress], None]
 
 
 class ProgressLine:
-    """Epoch, validation free energy, E[L] +- sd, support and time left, in one line on standard error.
+    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left, in one line on standard error.
 
-    On a terminal the line is redrawn in place; elsewhere a plain line appears every ten seconds.
+    On a terminal the line is redrawn in place; elsewhere a plain line appears at the start and every ten seconds.
     """
 
-    def __init__(self, epochs: int, console: Console | None = None):
+    def __init__(self, epochs: int | None = None, console: Console | None = None):
         console = console or Console(stderr=True)
-        self._epochs = epochs
         self._console = console
         self._live = console.is_terminal
         self._last = time.monotonic()
         self._bar = Bar(
-            TextColumn("epoch {task.completed:>6.0f}/{task.total:.0f}"),
+            TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"),
             BarColumn(bar_width=20),
             TextColumn("{task.description}"),
             TimeRemainingColumn(compact=True),
@@ -45,10 +48,12 @@ class ProgressLine:
             disable=not self._live,
             transient=True,
         )
-        self._task = self._bar.add_task("compiling ...", total=epochs)
+        self._task = self._bar.add_task("compiling ...", total=epochs, of=_of(epochs))
 
     def __enter__(self) -> "ProgressLine":
         self._bar.start()
+        if not self._live:
+            self._console.print("compiling ...")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,9 +61,16 @@ class ProgressLine:
 
     def __call__(self, now: Progress) -> None:
         lowest, highest = now.support
-        text = f"F {now.free_energy:.1f}  depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
-        self._bar.update(self._task, completed=now.epoch, description=text)
+        depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
+        text = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}"
+        self._bar.update(self._task, completed=now.epoch, total=now.epochs, description=text, of=_of(now.epochs))
         if not self._live and time.monotonic() - self._last >= 10:
             self._last = time.monotonic()
             left = self._bar.tasks[0].time_remaining
-            self._console.print(f"epoch {now.epoch}/{self._epochs}  {text}" + (f"  {left:.0f} s left" if left else ""))
+            self._console.print(
+                f"epoch {now.epoch}{_of(now.epochs)}  {text}" + (f"  {left:.0f} s left" if left else "")
+            )
+
+
+def _of(epochs: int | None) -> str:
+    return "" if epochs is None else f"/{epochs}"

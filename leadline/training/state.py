@@ -25,6 +25,14 @@ class Support(eqx.Module):
         return self.lowest.min(), self.highest.max()
 
 
+class Validated(eqx.Module):
+    """What the validation part says, for every run."""
+
+    terms: FreeEnergy
+    nll: Float[Array, "*runs"]
+    """Of the prediction (eq. 10), in nats per row."""
+
+
 class TrainingState(eqx.Module):
     """A batch of runs in training; every array of the models has a leading axis of runs. Positions are shared."""
 
@@ -32,8 +40,8 @@ class TrainingState(eqx.Module):
     optimiser: OptimiserState
     best: Model
     best_free_energy: Float[Array, " runs"]
-    validated: FreeEnergy
-    """As of the last epoch that was validated, by its terms, for every run."""
+    validated: Validated
+    """As of the last epoch that was validated."""
     key: Key[Array, " runs"]
     temperature: Float[Array, " runs"]
     epoch: Int[Array, ""]
@@ -52,7 +60,7 @@ def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array,
         optimiser=jax.vmap(init_optimiser)(model),
         best=jax.tree.map(jnp.copy, model),
         best_free_energy=jnp.full(key.shape, jnp.inf),
-        validated=FreeEnergy(*jnp.zeros((3, *key.shape))),
+        validated=Validated(FreeEnergy(*jnp.zeros((3, *key.shape))), jnp.zeros(key.shape)),
         key=key,
         temperature=temperature,
         epoch=jnp.array(0),

@@ -5,7 +5,6 @@ import logging
 import signal
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,8 +27,9 @@ from leadline import (
 from leadline.datasets import spiral_parts
 from leadline.recipes import TEMPERATURES
 from leadline.training import loop
-from leadline.training.data import pack
-from leadline.training.epochs import Task, train_epochs
+from leadline.training.data import check_tables, make_data, make_part
+from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
+from leadline.training.pace import Clock
 from leadline.training.state import fresh_layers, grow, init_state, shelve
 from tests.tolerances import CLOSED_FORM, TRAJECTORY
 
@@ -53,10 +53,22 @@ def assert_same_bits(a, b):
         np.testing.assert_array_equal(one, other)
 
 
-def fixed_arguments(recipe):
-    data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
-    data = [eqx.tree_at(lambda d: (d.x, d.y), d, (jnp.tile(d.x, (2, 1, 1)), jnp.tile(d.y, (2, 1)))) for d in data]
-    return Task(*data, jnp.array(10), jnp.array(1), recipe, 32)
+def make_task(recipe, n_runs, epochs):
+    """So many epochs on PARTS, validated after each."""
+    tables = [check_tables(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
+    n, m = (x.shape[1] for x, _, _ in tables)
+    return Task(
+        data=make_data("data", *tables),
+        table=jnp.zeros(n_runs, jnp.int32),
+        train=make_part(np.tile(np.arange(n), (n_runs, 1))),
+        validation=make_part(np.tile(n + np.arange(m), (n_runs, 1))),
+        clock=Clock(0, 0.0, epochs, epochs),
+        validate_every=jnp.array(1),
+        learning_rate=jnp.array(recipe.learning_rate),
+        depth_learning_rate=jnp.array(recipe.depth_learning_rate),
+        recipe=recipe.compiled(),
+        batch_size=32,
+    )
 
 
 def start(recipe, depth, capacity):
@@ -67,7 +79,7 @@ def start(recipe, depth, capacity):
 @pytest.mark.parametrize(("recipe", "depth"), [("written", "normal"), ("published", "poisson")])
 def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, depth):
     recipe = RECIPES[recipe]
-    fixed = fixed_arguments(recipe)
+    fixed = make_task(recipe, 2, 10)
     fresh = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=16, key=KEYS).network
 
     grown = grow(start(recipe, depth, 8), fresh_layers(fresh, 8))
@@ -104,10 +116,7 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     draw = loop._init_models_quickly
     models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
     state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), jnp.zeros(1))
-    data = [pack(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
-    state, history = train_epochs(
-        Task(*data, jnp.array(epochs), jnp.array(1), DIVING_RECIPE.compiled(), 32), state, jnp.array(epochs)
-    )
+    state, history = train_epochs_lightly(make_task(DIVING_RECIPE, 1, epochs), state, jnp.array(epochs))
     assert_same_bits(result.model, state.best)
     np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
 
@@ -129,19 +138,21 @@ def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back(monkeypatch):
 
 
 def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
-    recipe = dataclasses.replace(RECIPES["written"], learning_rate=0.0123)  # not compiled by another test
-    run = partial(train, likelihood=LIKELIHOOD, recipe=recipe, width=4, batch_size=32, depth="categorical", seeds=[0])
+    recipe = dataclasses.replace(RECIPES["written"], warm_up_power=1.23)  # not compiled by another test
+    run = partial(train, likelihood=LIKELIHOOD, width=4, batch_size=32, depth="categorical", seeds=[0])
     x, y = PARTS["train"]
 
-    def compilations(n_rows, epochs):
+    def compilations(n_rows, epochs, **changes):
         caplog.clear()
+        changed = dataclasses.replace(recipe, **changes)
         with caplog.at_level(logging.WARNING), jax.log_compiles():
-            run(data=(x[:n_rows], y[:n_rows]), validation=PARTS["validation"], epochs=epochs)
+            run(data=(x[:n_rows], y[:n_rows]), validation=PARTS["validation"], epochs=epochs, recipe=changed)
         return sum("Finished XLA compilation" in r and "train_epochs" in r for r in caplog.messages)
 
     assert compilations(96, 2) == 1
     assert compilations(96, 5) == 0
     assert compilations(91, 3) == 0
+    assert compilations(96, 2, learning_rate=0.01, depth_learning_rate=0.01, temperature=0.5, initial_scale=0.1) == 0
 
 
 def test_a_run_does_not_depend_on_its_neighbours():

@@ -1,0 +1,83 @@
+"""The restarts of one fit, taken together: what they predict, how deep they are, what they cost."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from leadline.free_energy import weight_kl_by_layer
+from leadline.likelihoods import GaussianLikelihood
+from leadline.mixture import GaussianMixture
+from leadline.model import Model
+from leadline.predict import depth_masses, evaluate_free_energy, predict, sample_outputs
+from leadline.training.loop import restart_keys
+
+# Random streams of the evaluation: the seed's key, folded with what the draw is for (training uses the others).
+TEST, FREE_ENERGY = 2, 3
+
+
+def n_runs(models: Model) -> int:
+    return models.network.first.layer.bias_mean.shape[0]
+
+
+def evaluation_keys(models: Model, seed: int, purpose: int = TEST) -> Key[Array, " runs"]:
+    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, n_runs(models))])
+
+
+def samples_each(models: Model, n_samples: int) -> int:
+    """Weight samples of every restart, for so many in all."""
+    return -(-n_samples // n_runs(models))
+
+
+def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
+    """The mean prediction of the restarts, which share the weight samples."""
+    return predict(models, x, n_samples=samples_each(models, n_samples), key=evaluation_keys(models, seed)).mean(0)
+
+
+def predictive_mixture(models: Model, x: np.ndarray, n_samples: int, seed: int) -> GaussianMixture:
+    """The distribution of a number that the restarts predict, all weight samples and depths together."""
+    assert isinstance(models.likelihood, GaussianLikelihood)
+    n = samples_each(models, n_samples)
+    q = depth_masses(models)
+    some = q.sum(axis=0) > 0
+    output = sample_outputs(models, x, n_samples=n, key=evaluation_keys(models, seed))[..., 0]
+    share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1)
+    scale = np.broadcast_to(np.asarray(models.likelihood.scale, float)[:, :1, None], share.shape)
+    mean = output.astype(float)[:, :, some]
+    return GaussianMixture(share.ravel(), mean.reshape(-1, mean.shape[-1]), scale.ravel())
+
+
+def depth_summary(models: Model) -> dict[str, Any]:
+    """q(L), the mixture over the restarts, under the record's names."""
+    pmf = np.trim_zeros(depth_masses(models).mean(0), "b")
+    depth = np.arange(len(pmf))
+    mean = float(pmf @ depth)
+    return {
+        "depth_pmf": pmf.tolist(),
+        "depth_mean": mean,
+        "depth_std": float(np.sqrt(pmf @ (depth - mean) ** 2)),
+        "depth_mode": int(pmf.argmax()),
+        "depth_support": [int(np.flatnonzero(pmf)[0]), len(pmf) - 1],
+    }
+
+
+def free_energy_summary(
+    models: Model, x: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None
+) -> dict[str, Any]:
+    """The free energy of the data and its terms, means over the restarts, under the record's names."""
+    key = evaluation_keys(models, seed, FREE_ENERGY)
+    terms = jax.tree.map(jnp.mean, evaluate_free_energy(models, x, y, weight=weight, key=key))
+    by_layer = jax.jit(jax.vmap(weight_kl_by_layer))(models)
+    return {
+        "free_energy": float(terms.total),
+        "free_energy_terms": {
+            "expected_nll": float(terms.expected_nll),
+            "depth_kl": float(terms.depth_kl),
+            "weight_kl": float(terms.weight_kl),
+            "weight_kl_by_layer": {
+                name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
+            },
+        },
+    }

@@ -1,0 +1,415 @@
+"""The network as scikit-learn's estimators: `DepthClassifier` and `DepthRegressor`."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from leadline import ensemble, metrics, plots
+from leadline._checks import InvalidArgumentError, check_share
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
+from leadline.mixture import GaussianMixture
+from leadline.model import Model
+from leadline.predict import Uncertainty, uncertainty
+from leadline.pruning import Pruning, effective_width, prune
+from leadline.recipes import Depth, Recipe, get_recipe
+from leadline.training.loop import run_model, train
+from leadline.training.progress import Progress, ProgressLine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class DepthEstimator(BaseEstimator):
+    """What the classifier and the regressor share: a Bayesian neural network that learns its own depth.
+
+    Parameters
+    ----------
+    depth : family of q(L): "normal", "poisson", "categorical"; a whole number of hidden layers; or a pair of depth
+        distributions (prior, initial posterior).
+    width : units per hidden layer.
+    recipe : "leadline", "published", "written" or a `Recipe`.
+    temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's.
+    n_restarts : networks trained side by side and averaged. None: the recipe's.
+    max_iter : epochs, at most. None: the recipe's.
+    learning_rate_init : None: the recipe's.
+    batch_size : "auto": the recipe's.
+    early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all
+        rows.
+    validation_fraction : of the rows, for that purpose; every restart holds out other rows.
+    random_state : seed; the same seed gives the same bits on one CPU.
+    warm_start : whether `fit` starts from the network that the last `fit` left.
+    verbose : whether a progress line is shown.
+    callback : called with a `Progress` for every epoch; returning True ends the training.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: Depth = "normal",
+        width: int = 32,
+        recipe: str | Recipe = "leadline",
+        temperature: float | Literal["auto"] | None = None,
+        n_restarts: int | None = None,
+        max_iter: int | None = None,
+        learning_rate_init: float | None = None,
+        batch_size: int | Literal["auto"] = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+    ):
+        self.depth = depth
+        self.width = width
+        self.recipe = recipe
+        self.temperature = temperature
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.callback = callback
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> None:
+        """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter."""
+        x, y, weight = _distinct_rows(x, y, weight)
+        self.x_mean_ = np.average(x, axis=0, weights=weight)
+        self.x_scale_ = _scale(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)))
+        x = self._standardised(x)
+        recipe = get_recipe(self.recipe)
+        if self.learning_rate_init is not None:
+            recipe = replace(recipe, learning_rate=self.learning_rate_init)
+        check_share("validation_fraction", self.validation_fraction)
+        own_length = self.early_stopping and len(x) > 1
+        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        temperature: Any = self.temperature
+        batch_size: Any = None if self.batch_size == "auto" else self.batch_size
+        with ProgressLine() if self.verbose else nullcontext() as line:
+            training = train(
+                (x, y),
+                self.validation_fraction if own_length else (x, y),
+                likelihood,
+                weight=weight,
+                depth=self.depth,
+                recipe=recipe,
+                temperature=temperature,
+                n_restarts=self.n_restarts,
+                epochs=self.max_iter,
+                own_length=own_length,
+                batch_size=batch_size,
+                width=self.width,
+                seeds=[self.seed_],
+                start=self.model_ if self.warm_start and hasattr(self, "model_") else None,
+                report=line,
+                on_epoch=self.callback,
+            )
+        self.model_: Model = training.model
+        self.history_ = training.history
+        self.n_iter_ = training.epochs
+        self.temperature_ = float(training.temperature[0])
+        self.interrupted_ = training.interrupted
+        self._summarise(x, y, weight)
+
+    def _summarise(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
+        """What is known of the models."""
+        depth = ensemble.depth_summary(self.model_)
+        self.depth_pmf_ = np.array(depth["depth_pmf"])
+        self.depth_mean_, self.depth_std_ = depth["depth_mean"], depth["depth_std"]
+        self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])
+        cost = ensemble.free_energy_summary(self.model_, x, y, self.seed_, weight)
+        self.free_energy_, self.free_energy_terms_ = cost["free_energy"], cost["free_energy_terms"]
+
+    def _standardised(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.x_mean_) / self.x_scale_
+
+    def _checked(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Rows to predict, as the network takes them."""
+        check_is_fitted(self)
+        return self._standardised(np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float))
+
+    @property
+    def _n_samples(self) -> int:
+        return get_recipe(self.recipe).n_samples
+
+    def _uncertainty(self, x: np.ndarray) -> Uncertainty:
+        n_samples = ensemble.samples_each(self.model_, self._n_samples)
+        return uncertainty(self.model_, x, n_samples=n_samples, key=ensemble.evaluation_keys(self.model_, self.seed_))
+
+    def effective_width(self) -> list[list[int]]:
+        """The units in use, for every restart and layer."""
+        check_is_fitted(self)
+        return [effective_width(run_model(self.model_, i)) for i in range(ensemble.n_runs(self.model_))]
+
+    def _prune(self, X: Any, y: np.ndarray, tolerance: float, most_probable_depth: bool) -> Pruning:  # noqa: N803
+        return prune(
+            self.model_,
+            self._checked(X),
+            y,
+            tolerance=tolerance,
+            most_probable_depth=most_probable_depth,
+            n_samples=ensemble.samples_each(self.model_, self._n_samples),
+            key=ensemble.evaluation_keys(self.model_, self.seed_),
+        )
+
+    def plot_depth(self, ax: "Axes | None" = None) -> "Axes":
+        """The prior and the posterior of the depth."""
+        check_is_fitted(self)
+        prior = np.asarray(run_model(self.model_, 0).depth_prior.pmf())
+        return plots.plot_depth(_axes(ax), self.depth_pmf_, prior)
+
+    def plot_history(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
+        """The free energy by its parts, and E[L] with its band, over the epochs."""
+        check_is_fitted(self)
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = tuple(pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")[1])
+        return plots.plot_history(axes, self.history_)
+
+
+class DepthClassifier(ClassifierMixin, DepthEstimator):
+    """A Bayesian neural network that learns its own depth, for classes.
+
+    Beside the parameters of `DepthEstimator`: `class_weight`, None, "balanced" or a dict from class to weight.
+
+    Attributes of a fitted one: `classes_`; `depth_pmf_`, `depth_mean_`, `depth_std_`, `depth_mode_`, `depth_support_`
+    (q(L), the mixture over the restarts); `free_energy_`, `free_energy_terms_` (nats, all training rows, at temperature
+    1); `history_` (epochs by restarts); `n_iter_`; `temperature_`; `n_features_in_`, `feature_names_in_`.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: Depth = "normal",
+        width: int = 32,
+        recipe: str | Recipe = "leadline",
+        temperature: float | Literal["auto"] | None = None,
+        n_restarts: int | None = None,
+        max_iter: int | None = None,
+        learning_rate_init: float | None = None,
+        batch_size: int | Literal["auto"] = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        class_weight: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+    ):
+        super().__init__(
+            depth=depth,
+            width=width,
+            recipe=recipe,
+            temperature=temperature,
+            n_restarts=n_restarts,
+            max_iter=max_iter,
+            learning_rate_init=learning_rate_init,
+            batch_size=batch_size,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthClassifier":  # noqa: N803
+        """Train. A row with `sample_weight` 2 counts as two such rows."""
+        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2)
+        check_classification_targets(y)
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        some = weight > 0
+        x, y, weight = np.asarray(x, float)[some], y[some], weight[some]
+        classes, labels = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidArgumentError(f"`y` must hold at least two classes, got one class: {classes.tolist()}.")
+        if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
+            raise InvalidArgumentError(
+                f"`y` must have the classes of the last fit for a warm start, {self.classes_.tolist()}, "
+                f"got {classes.tolist()}."
+            )
+        self.classes_ = classes
+        weight = weight * compute_sample_weight(self.class_weight, y)
+        self._fit(x, labels, weight, CategoricalLikelihood(len(classes)))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
+        x = self._checked(X)
+        probabilities = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_).astype(float)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
+        """For every row, entropies in nats: noise, weights and depth, which sum to that of `predict_proba`."""
+        return self._uncertainty(self._checked(X))
+
+    def prune(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        tolerance: float = 0.01,
+        most_probable_depth: bool = False,
+    ) -> Pruning:
+        """A smaller network whose probabilities on X differ by less than `tolerance`, and its cost on (X, y)."""
+        check_is_fitted(self)
+        return self._prune(X, np.searchsorted(self.classes_, np.asarray(y)), tolerance, most_probable_depth)
+
+    def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """Accuracy against confidence on rows that were not trained on."""
+        labels = np.searchsorted(self.classes_, np.asarray(y))
+        return plots.plot_reliability(_axes(ax), *metrics.reliability(self.predict_proba(X), labels))
+
+    def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """The rows over what the network makes of their plane; X must have two columns."""
+        check_is_fitted(self)
+        x = np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
+        if x.shape[1] != 2:
+            raise InvalidArgumentError(f"`X` must have two columns to draw its plane, got {x.shape[1]}.")
+        grid, extent = plots.decision_grid(x)
+        names = getattr(self, "feature_names_in_", ("x1", "x2"))
+        probabilities = ensemble.predict_restarts(self.model_, self._standardised(grid), self._n_samples, self.seed_)
+        return plots.plot_decision(
+            _axes(ax),
+            probabilities,
+            extent,
+            x,
+            np.searchsorted(self.classes_, np.asarray(y)),
+            classes=[str(name) for name in self.classes_],
+            names=(str(names[0]), str(names[1])),
+        )
+
+
+class DepthRegressor(RegressorMixin, DepthEstimator):
+    """A Bayesian neural network that learns its own depth, for one number, with Gaussian noise of learned scale.
+
+    The parameters are those of `DepthEstimator`. The targets are standardised inside; everything that is predicted, and
+    the free energy, is in their own units.
+
+    Attributes of a fitted one: as `DepthClassifier`'s, and `noise_scale_`, the standard deviation of the noise.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
+        """Train. A row with `sample_weight` 2 counts as two such rows."""
+        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, y_numeric=True)
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        some = weight > 0
+        x, y, weight = np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some]
+        self.y_mean_ = float(np.average(y, weights=weight))
+        self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight))))
+        self._fit(x, (y - self.y_mean_) / self.y_scale_, weight, GaussianLikelihood(1))
+        # The density of the targets in their own units.
+        self.free_energy_terms_["expected_nll"] += weight.sum() * np.log(self.y_scale_)
+        self.free_energy_ += weight.sum() * np.log(self.y_scale_)
+        assert isinstance(self.model_.likelihood, GaussianLikelihood)
+        variance = np.square(np.asarray(self.model_.likelihood.scale, float)).mean()
+        self.noise_scale_ = float(self.y_scale_ * np.sqrt(variance))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+        """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
+        mean, variance = self._mean_and_variance(self._checked(X))
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_)
+        mean, square = moments[..., 0].astype(float).T
+        return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * np.maximum(square - mean**2, 0.0)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
+        """The central interval of the predictive distribution that holds the target so often, [rows, 2]."""
+        if not 0 < coverage < 1:
+            raise InvalidArgumentError(f"`coverage` must lie between 0 and 1, got {coverage}.")
+        mixture = self._mixture(X)
+        ends = [mixture.quantile(level) for level in (0.5 - coverage / 2, 0.5 + coverage / 2)]
+        return self.y_mean_ + self.y_scale_ * np.stack(ends, axis=1)
+
+    def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+        """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
+        return self._mixture(X).cdf((np.asarray(y, float) - self.y_mean_) / self.y_scale_)
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+        """ln p(y | x), row by row, in the units of y."""
+        return self._mixture(X).log_density((np.asarray(y, float) - self.y_mean_) / self.y_scale_) - np.log(
+            self.y_scale_
+        )
+
+    def _mixture(self, X: Any) -> GaussianMixture:  # noqa: N803
+        x = self._checked(X)
+        return ensemble.predictive_mixture(self.model_, x, self._n_samples, self.seed_)
+
+    def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
+        """For every row, variances: noise, weights and depth, which sum to the square of the predicted deviation."""
+        return self._uncertainty(self._checked(X))
+
+    def _uncertainty(self, x: np.ndarray) -> Uncertainty:
+        parts = super()._uncertainty(x)
+        return Uncertainty(*(self.y_scale_**2 * part[:, 0] for part in (parts.noise, parts.weights, parts.depth)))
+
+    def prune(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        tolerance: float = 0.01,
+        most_probable_depth: bool = False,
+    ) -> Pruning:
+        """A smaller network whose means on X differ by less than `tolerance` predictive deviations, and its cost."""
+        check_is_fitted(self)
+        targets = (np.asarray(y, float) - self.y_mean_) / self.y_scale_
+        return self._prune(X, targets, tolerance, most_probable_depth)
+
+    def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """The rows and the prediction, with bands for noise, weights and depth; X must have one column."""
+        check_is_fitted(self)
+        x = np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
+        if x.shape[1] != 1:
+            raise InvalidArgumentError(f"`X` must have one column to draw the fit, got {x.shape[1]}.")
+        margin = 0.1 * np.ptp(x)
+        grid = np.linspace(x.min() - margin, x.max() + margin, 300)
+        names = getattr(self, "feature_names_in_", ["x"])
+        rows = self._standardised(grid[:, None])
+        mean, parts = self._mean_and_variance(rows)[0], self._uncertainty(rows)
+        bands = (parts.noise, parts.weights, parts.depth)
+        return plots.plot_fit(_axes(ax), grid, mean, *bands, x[:, 0], np.asarray(y, float), name=str(names[0]))
+
+
+def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Equal rows merged, their weights added, in an order that depends on their values alone."""
+    table = np.ascontiguousarray(np.column_stack([x, y])) + 0.0  # -0 becomes 0
+    as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
+    _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return x[first], y[first], np.bincount(which, weights=weight)
+
+
+def _scale(deviation: Any) -> Any:
+    """What to divide by: 1 where nothing varies."""
+    return np.where(deviation > 0, deviation, 1.0)
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]

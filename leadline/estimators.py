@@ -35,7 +35,8 @@ class DepthEstimator(BaseEstimator):
         distributions (prior, initial posterior).
     width : units per hidden layer.
     recipe : "leadline", "published", "written" or a `Recipe`.
-    temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's.
+    temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's for classes;
+        for numbers 1, because the network would otherwise learn the noise.
     n_restarts : networks trained side by side and averaged. None: the recipe's.
     max_iter : epochs, at most. None: the recipe's.
     learning_rate_init : None: the recipe's.
@@ -82,6 +83,8 @@ class DepthEstimator(BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
+    _default_temperature: float | None = None
+
     def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> None:
         """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter."""
         x, y, weight = _distinct_rows(x, y, weight)
@@ -94,7 +97,7 @@ class DepthEstimator(BaseEstimator):
         check_share("validation_fraction", self.validation_fraction)
         own_length = self.early_stopping and len(x) > 1
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        temperature: Any = self.temperature
+        temperature: Any = self._default_temperature if self.temperature is None else self.temperature
         batch_size: Any = None if self.batch_size == "auto" else self.batch_size
         with ProgressLine() if self.verbose else nullcontext() as line:
             training = train(
@@ -308,6 +311,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     Attributes of a fitted one: as `DepthClassifier`'s, and `noise_scale_`, the standard deviation of the noise.
     """
+
+    _default_temperature = 1.0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
         """Train. A row with `sample_weight` 2 counts as two such rows."""

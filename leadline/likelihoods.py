@@ -43,6 +43,10 @@ class Likelihood(eqx.Module):
         """The classes, where there are any: parts of the data are to have them in proportion."""
 
     @abc.abstractmethod
+    def nll_of_guessing(self, y: np.ndarray) -> float:
+        """Nats per row of the best prediction that does not look at x."""
+
+    @abc.abstractmethod
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         """The targets as training takes them, or one sentence about what is wrong with them."""
 
@@ -77,6 +81,9 @@ class CategoricalLikelihood(Likelihood):
 
     def labels(self, y: np.ndarray) -> np.ndarray:
         return y
+
+    def nll_of_guessing(self, y: np.ndarray) -> float:
+        return float(scipy.special.entr(np.bincount(y) / len(y)).sum())
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y)
@@ -124,6 +131,9 @@ class GaussianLikelihood(Likelihood):
 
     def labels(self, y: np.ndarray) -> None:
         return None
+
+    def nll_of_guessing(self, y: np.ndarray) -> float:
+        return float(np.sum(0.5 * np.log(2 * np.pi * np.e * np.maximum(y.var(axis=0), 1e-12))))
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y, float)

@@ -167,7 +167,7 @@ def train(
     batch_size = min(batch_size, bucket(n_rows))
     steps_per_epoch = -(-n_rows // batch_size)
     if own_length:
-        pace = OwnLength(epochs, steps_per_epoch)
+        pace = OwnLength(epochs, steps_per_epoch, float(np.mean([likelihood.nll_of_guessing(y) for y in tables[1]])))
     else:
         pace = FixedLength(epochs, 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS))
     task = Task(

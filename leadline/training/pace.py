@@ -5,14 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-HOLD = 0.3
-"""The share of the schedules at which training waits until the validation likelihood no longer improves."""
+SCHEDULED = 2.0
+"""How long the recipe's schedules take, in units of the time that the network took to learn without the weight KL."""
 
 MIN_STEPS = 150
-"""Steps before that share is reached."""
+"""Steps without it, at least."""
 
 FLAT_STEPS = 600
-"""Steps that training waits at least where the likelihood neither improves nor gets worse: hard data start slowly."""
+"""The same as long as the network does little better than to guess: hard data start slowly."""
+
+LITTLE = 0.7
+"""An NLL above this share of that of guessing is little better."""
 
 STEPS_BETWEEN_LOOKS = 10
 """The validation likelihood is estimated about this often."""
@@ -22,8 +25,8 @@ MIN_LOOKS = 8
 LEAST_GAIN = 0.003
 """A change by less than this share of the NLL, or of 0.3 nats, is none."""
 
-WORSE = 0.05
-"""A rise by more than this share of it is overfitting."""
+WORSE = 0.02
+"""A rise by more than this share is overfitting."""
 
 
 class Clock(eqx.Module):
@@ -58,46 +61,44 @@ class FixedLength:
 class OwnLength:
     """As many epochs as the data ask for, `most` at most.
 
-    The schedules advance to the share HOLD and wait there, with the weight KL still almost out, while the validation
-    likelihood improves. When it has not for half of the time (and, unless it got worse, for FLAT_STEPS), the rest
-    follows at the pace so far, so that the whole takes 1 / HOLD times as long as the first part: the weight KL comes
-    in, the rate decays, and training ends.
+    The network first learns with the weight KL out, while the validation likelihood improves. When it has not for half
+    of the time, the recipe's schedules follow, SCHEDULED times as long as it took so far: the weight KL comes in, the
+    rate decays, and training ends. Training never ends before the weight KL is fully in.
     """
 
-    def __init__(self, most: int, steps_per_epoch: int):
+    def __init__(self, most: int, steps_per_epoch: int, nll_of_guessing: float):
         self.validate_every = max(1, STEPS_BETWEEN_LOOKS // steps_per_epoch)
         least = max(-(-MIN_STEPS // steps_per_epoch), MIN_LOOKS * self.validate_every)
-        self._flat = -(-FLAT_STEPS // steps_per_epoch)
-        self._last_hold = max(1, int(HOLD * most))  # the rest needs its time
-        self.next_look = min(least, self._last_hold)
+        self._slow = -(-FLAT_STEPS // steps_per_epoch)
+        self._little = LITTLE * nll_of_guessing
+        self._last_look = max(1, int(most / (1 + SCHEDULED)))  # the schedules need their time
+        self.next_look = min(least, self._last_look)
         self.end: int | None = None
-        self.clock = Clock(0, 0.0, self.next_look / HOLD, self.next_look)
+        self.clock = Clock(0, 0.0, np.inf, most)
 
     def look(self, nll: np.ndarray) -> None:
         """Decide how to go on from the validation NLL of the epochs so far."""
         epoch = len(nll)
         if self.end is not None:
             return
-        if epoch >= self._last_hold or _is_over(nll[:: self.validate_every], epoch < self._flat):
-            self.end = self.next_look = max(epoch + 1, round(epoch / HOLD))
-            self.clock = Clock(epoch, HOLD, epoch / HOLD, self.end)
+        if epoch >= self._last_look or self._has_learned(nll[:: self.validate_every], epoch):
+            self.end = self.next_look = epoch + max(1, round(SCHEDULED * epoch))
+            self.clock = Clock(epoch, 0.0, self.end - epoch, self.end)
         else:
-            self.next_look = min(epoch + 5 * self.validate_every, self._last_hold)
-            self.clock = Clock(epoch, HOLD, np.inf, self.next_look)
+            self.next_look = min(epoch + 5 * self.validate_every, self._last_look)
+
+    def _has_learned(self, nll: np.ndarray, epoch: int) -> bool:
+        """Whether the second half of the values, smoothed over a fifth of the way so far, has no new low."""
+        n = np.arange(1, len(nll) + 1)
+        window = np.maximum(3, n // 5).clip(max=n)
+        total = np.concatenate([[0.0], np.cumsum(nll)])
+        smooth = (total[n] - total[n - window]) / window
+        half = len(nll) // 2
+        low, later = smooth[:half].min(), smooth[half:].min()
+        unit = max(abs(low), 0.3)
+        if later > self._little and epoch < self._slow and smooth[-1] < low + WORSE * unit:
+            return False
+        return bool(later > low - LEAST_GAIN * unit)
 
 
 Pace = FixedLength | OwnLength
-
-
-def _is_over(values: np.ndarray, only_if_worse: bool) -> bool:
-    """Whether the second half of the values, smoothed over a fifth of the way so far, has no new low."""
-    n = np.arange(1, len(values) + 1)
-    window = np.maximum(3, n // 5).clip(max=n)
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    smooth = (total[n] - total[n - window]) / window
-    half = len(values) // 2
-    low = smooth[:half].min()
-    unit = max(abs(low), 0.3)
-    if only_if_worse:
-        return bool(smooth[half:].min() > low and smooth[-1] > low + WORSE * unit)
-    return bool(smooth[half:].min() > low - LEAST_GAIN * unit)

@@ -3,7 +3,7 @@
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
-from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.estimators import DepthClassifier, DepthRegressor, load
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
@@ -41,6 +41,7 @@ __all__ = [
     "evaluate_free_energy",
     "free_energy",
     "init_models",
+    "load",
     "log_likelihood",
     "predict",
     "prune",

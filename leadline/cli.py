@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -11,11 +12,25 @@ from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.experiments.records import check_out, write_record, writing
+from leadline.estimators import load
+from leadline.experiments.records import check_out, read_record, write_record, writing
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
-from leadline.report.summary import summarise
+from leadline.experiments.table import (
+    compare_depths,
+    expected_cost,
+    make_estimator,
+    predictions,
+    record_of,
+    split,
+)
+from leadline.recipes import get_recipe
+from leadline.report.page import write_page
+from leadline.report.summary import summarise, summarise_comparison, summarise_table
+from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
 from leadline.training.progress import ProgressLine
+
+MODEL = "model.safetensors"
 
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",
@@ -73,7 +88,7 @@ def spiral(
     """
     settings = SpiralSettings(
         omega,
-        int(depth) if re.fullmatch("-?[0-9]+", depth) else depth,
+        _depth(depth),
         recipe,
         _number(temperature),
         restarts,
@@ -103,6 +118,198 @@ def spiral(
         typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
     if run.record.get("interrupted"):
         raise typer.Exit(130)
+
+
+Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
+Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
+Task = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
+Impute = Annotated[
+    bool, typer.Option("--impute", help="Fill missing values in: the median, or a category of their own.")
+]
+Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")]
+Test = Annotated[float, typer.Option(help="The share of the rows that is kept apart to measure on.")]
+Seed = Annotated[int, typer.Option(help="Decides the rows kept apart, the initial weights and the noise.")]
+Recipe = Annotated[str, typer.Option(help="leadline, published or written.")]
+Temperature = Annotated[
+    str | None, typer.Option(help="Factor on the weight KL, or auto. Default: the recipe's; for numbers 1.")
+]
+Restarts = Annotated[
+    int | None, typer.Option(help="Networks trained side by side and averaged. Default: the recipe's.")
+]
+Epochs = Annotated[int | None, typer.Option(help="Passes over the rows, at most. Default: the recipe's.")]
+Width = Annotated[int, typer.Option(help="Units per hidden layer.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
+
+
+@app.command()
+def fit(
+    table: Table,
+    target: Target,
+    out: Annotated[Path, typer.Option(help="Where the model and the record go.", show_default=False)],
+    depth: Annotated[str, typer.Option(help="normal, poisson, categorical, or a number of hidden layers.")] = "normal",
+    recipe: Recipe = "leadline",
+    temperature: Temperature = None,
+    restarts: Restarts = None,
+    epochs: Epochs = None,
+    width: Width = 32,
+    task: Task = "auto",
+    impute: Impute = False,
+    ignore: Ignore = None,
+    test: Test = 0.1,
+    seed: Seed = 1,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a column of a table from the others, and write the model and its record.
+
+    Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
+    --ignore id --impute --out runs/houses
+    """
+    check_out(out, force)
+    frame = read_table(table)
+    fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
+    parts = split(frame, fmt, test, seed)
+    estimator = make_estimator(
+        fmt.task,
+        depth=_depth(depth),
+        width=width,
+        recipe=recipe,
+        temperature=_number(temperature),
+        n_restarts=restarts,
+        max_iter=epochs,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    if not quiet:
+        _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
+        n_restarts = get_recipe(recipe).n_restarts if restarts is None else restarts
+        least, most, memory = expected_cost(parts, fmt, width, n_restarts)
+        typer.echo(
+            f"expecting {_duration(least)} to {_duration(most)} on one core, compilation included, and "
+            f"{memory / 1e9:.1f} GB of memory"
+        )
+    start = time.perf_counter()
+    try:
+        estimator.fit(parts.x, parts.y)
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            out.rmdir()
+        _fail("interrupted; nothing was written.", 130)
+    record = record_of(estimator, parts, fmt, table.name, time.perf_counter() - start)
+    with writing(out / MODEL):
+        estimator.save(out / MODEL)
+    path = write_record(out, record)
+    if not quiet:
+        typer.echo(summarise_table(record))
+        typer.echo(f"wrote          {out / MODEL} and {path}; see also: leadline report {out}")
+    if record.get("interrupted"):
+        raise typer.Exit(130)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="The directory that `leadline fit` wrote.", show_default=False)],
+    table: Table,
+    out: Annotated[Path, typer.Option(help="The table of predictions to write, .csv.", show_default=False)],
+    quiet: Quiet = False,
+) -> None:
+    """Predict the rows of a table, with probabilities or intervals, and say where the uncertainty comes from.
+
+    Example: leadline predict runs/wine new.csv --out predictions.csv
+    """
+    record = read_record(run)
+    if "table" not in record:
+        raise InvalidArgumentError(f"`run` {run} is not a fit to a table; `leadline fit` makes one.")
+    fmt = TableFormat.from_json(record["table"])
+    frame = read_table(table, fmt)
+    estimator = load(run / MODEL)
+    for name, levels in unseen_levels(frame, fmt).items():
+        typer.echo(f"leadline: column `{name}` has categories that were not trained on: {', '.join(levels)}.", err=True)
+    columns = predictions(estimator, encode(frame, fmt), fmt.target)
+    import pandas
+
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        pandas.DataFrame(columns).to_csv(out, index=False)
+    if not quiet:
+        typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A directory with a record.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html there.")] = None,
+) -> None:
+    """Write one self-contained web page: the measures, the depth, the training, the settings.
+
+    Example: leadline report runs/wine
+    """
+    path = write_page(read_record(run), out or run / "report.html")
+    typer.echo(f"wrote {path}")
+
+
+@app.command()
+def compare(
+    table: Table,
+    target: Target,
+    depth: Annotated[
+        str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
+    ] = "normal,poisson,categorical",
+    recipe: Recipe = "leadline",
+    temperature: Temperature = None,
+    restarts: Restarts = None,
+    epochs: Epochs = None,
+    width: Width = 32,
+    task: Task = "auto",
+    impute: Impute = False,
+    ignore: Ignore = None,
+    test: Test = 0.2,
+    seed: Seed = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Set depth families side by side: free energy, likelihood of rows kept apart, depth.
+
+    Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
+    """
+    frame = read_table(table)
+    fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
+    parts = split(frame, fmt, test, seed)
+    rows = compare_depths(
+        parts.x,
+        parts.y,
+        parts.x_test,
+        parts.y_test,
+        [_depth(name.strip()) for name in depth.split(",")],
+        task=fmt.task,
+        width=width,
+        recipe=recipe,
+        temperature=_number(temperature),
+        n_restarts=restarts,
+        max_iter=epochs,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    typer.echo(summarise_comparison(rows, len(parts.x), len(parts.x_test)))
+
+
+def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
+    typer.echo(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{fmt.target}` from")
+    for column in fmt.columns:
+        typer.echo(f"  {column.name}: {column.words()}")
+    for name, reason in fmt.ignored.items():
+        typer.echo(f"  {name}: left out ({reason})")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _task(text: str) -> Any:
+    return text
+
+
+def _depth(text: str) -> Any:
+    return int(text) if re.fullmatch("-?[0-9]+", text) else text
 
 
 def _number(text: str | None) -> Any:

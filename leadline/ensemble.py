@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from leadline._compilation import jit_lightly
 from leadline.free_energy import weight_kl_by_layer
 from leadline.likelihoods import GaussianLikelihood
 from leadline.mixture import GaussianMixture
@@ -69,7 +70,7 @@ def free_energy_summary(
     """The free energy of the data and its terms, means over the restarts, under the record's names."""
     key = evaluation_keys(models, seed, FREE_ENERGY)
     terms = jax.tree.map(jnp.mean, evaluate_free_energy(models, x, y, weight=weight, key=key))
-    by_layer = jax.jit(jax.vmap(weight_kl_by_layer))(models)
+    by_layer = _weight_kl_by_layer(models)
     return {
         "free_energy": float(terms.total),
         "free_energy_terms": {
@@ -81,3 +82,6 @@ def free_energy_summary(
             },
         },
     }
+
+
+_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))

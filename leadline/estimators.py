@@ -1,8 +1,10 @@
 """The network as scikit-learn's estimators: `DepthClassifier` and `DepthRegressor`."""
 
+import abc
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from leadline import ensemble, metrics, plots
+from leadline import ensemble, metrics, modelfile, plots
 from leadline._checks import InvalidArgumentError, check_share
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
 from leadline.mixture import GaussianMixture
@@ -155,16 +157,54 @@ class DepthEstimator(BaseEstimator):
         check_is_fitted(self)
         return [effective_width(run_model(self.model_, i)) for i in range(ensemble.n_runs(self.model_))]
 
-    def _prune(self, X: Any, y: np.ndarray, tolerance: float, most_probable_depth: bool) -> Pruning:  # noqa: N803
+    @abc.abstractmethod
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them."""
+
+    def prune(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        tolerance: float = 0.01,
+        most_probable_depth: bool = False,
+    ) -> Pruning:
+        """A smaller network whose predictions on X differ by less than `tolerance`, and what it costs on (X, y).
+
+        The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
+        """
         return prune(
             self.model_,
-            self._checked(X),
-            y,
+            *self.training_rows(X, y),
             tolerance=tolerance,
             most_probable_depth=most_probable_depth,
             n_samples=ensemble.samples_each(self.model_, self._n_samples),
             key=ensemble.evaluation_keys(self.model_, self.seed_),
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file: `leadline.load(path)` gives an estimator with the same predictions, to the bit.
+
+        It holds numbers and JSON, no code. A callback and a `random_state` that is not a number are left out.
+        """
+        check_is_fitted(self)
+        tensors: modelfile.Tensors = {}
+        fitted: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if not name.endswith("_") or name in ("model_", "history_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+                tensors[name] = value
+            else:
+                fitted[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        tensors |= {f"history.{name}": column for name, column in self.history_.items()}
+        config = {
+            "estimator": type(self).__name__,
+            "parameters": _parameters_as_json(self.get_params(deep=False), tensors),
+            "fitted": fitted,
+            "model": modelfile.describe(self.model_, "model", tensors),
+        }
+        modelfile.write(path, config, tensors)
 
     def plot_depth(self, ax: "Axes | None" = None) -> "Axes":
         """The prior and the posterior of the depth."""
@@ -266,22 +306,17 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         """For every row, entropies in nats: noise, weights and depth, which sum to that of `predict_proba`."""
         return self._uncertainty(self._checked(X))
 
-    def prune(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        *,
-        tolerance: float = 0.01,
-        most_probable_depth: bool = False,
-    ) -> Pruning:
-        """A smaller network whose probabilities on X differ by less than `tolerance`, and its cost on (X, y)."""
-        check_is_fitted(self)
-        return self._prune(X, np.searchsorted(self.classes_, np.asarray(y)), tolerance, most_probable_depth)
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them: standardised inputs, and classes by number."""
+        return self._checked(X), self._labels(y)
+
+    def _labels(self, y: Any) -> np.ndarray:
+        return np.searchsorted(self.classes_, np.asarray(y))
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
         """Accuracy against confidence on rows that were not trained on."""
-        labels = np.searchsorted(self.classes_, np.asarray(y))
-        return plots.plot_reliability(_axes(ax), *metrics.reliability(self.predict_proba(X), labels))
+        probabilities = self.predict_proba(X)
+        return plots.plot_reliability(_axes(ax), *metrics.reliability(probabilities, self._labels(y)))
 
     def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
         """The rows over what the network makes of their plane; X must have two columns."""
@@ -297,7 +332,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
             probabilities,
             extent,
             x,
-            np.searchsorted(self.classes_, np.asarray(y)),
+            self._labels(y),
             classes=[str(name) for name in self.classes_],
             names=(str(names[0]), str(names[1])),
         )
@@ -322,7 +357,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         x, y, weight = np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some]
         self.y_mean_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight))))
-        self._fit(x, (y - self.y_mean_) / self.y_scale_, weight, GaussianLikelihood(1))
+        self._fit(x, self._targets(y), weight, GaussianLikelihood(1))
         # The density of the targets in their own units.
         self.free_energy_terms_["expected_nll"] += weight.sum() * np.log(self.y_scale_)
         self.free_energy_ += weight.sum() * np.log(self.y_scale_)
@@ -351,13 +386,11 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
-        return self._mixture(X).cdf((np.asarray(y, float) - self.y_mean_) / self.y_scale_)
+        return self._mixture(X).cdf(self._targets(y))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """ln p(y | x), row by row, in the units of y."""
-        return self._mixture(X).log_density((np.asarray(y, float) - self.y_mean_) / self.y_scale_) - np.log(
-            self.y_scale_
-        )
+        return self._mixture(X).log_density(self._targets(y)) - np.log(self.y_scale_)
 
     def _mixture(self, X: Any) -> GaussianMixture:  # noqa: N803
         x = self._checked(X)
@@ -371,18 +404,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         parts = super()._uncertainty(x)
         return Uncertainty(*(self.y_scale_**2 * part[:, 0] for part in (parts.noise, parts.weights, parts.depth)))
 
-    def prune(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        *,
-        tolerance: float = 0.01,
-        most_probable_depth: bool = False,
-    ) -> Pruning:
-        """A smaller network whose means on X differ by less than `tolerance` predictive deviations, and its cost."""
-        check_is_fitted(self)
-        targets = (np.asarray(y, float) - self.y_mean_) / self.y_scale_
-        return self._prune(X, targets, tolerance, most_probable_depth)
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them: standardised inputs and targets."""
+        return self._checked(X), self._targets(y)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
 
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
         """The rows and the prediction, with bands for noise, weights and depth; X must have one column."""
@@ -418,3 +445,62 @@ def _axes(ax: "Axes | None") -> "Axes":
     from matplotlib import pyplot
 
     return pyplot.subplots(layout="constrained")[1]
+
+
+_TEXT: dict[str, Any] = {"feature_names_in_": object, "classes_": str}
+"""The arrays of text and their types; all other arrays are tensors."""
+
+
+def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
+    """The estimator that `save` wrote."""
+    config, tensors = modelfile.read(path)
+    kind = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}[config["estimator"]]
+    estimator = kind(**_parameters_from_json(config["parameters"], tensors))
+    for name, value in config["fitted"].items():
+        # Names and labels are arrays of text; all other arrays are tensors.
+        as_array = name in ("feature_names_in_", "classes_")
+        setattr(
+            estimator, name, np.array(value, object if name == "feature_names_in_" else None) if as_array else value
+        )
+    for name, value in tensors.items():
+        if "." not in name:
+            setattr(estimator, name, value)
+    estimator.depth_support_ = tuple(estimator.depth_support_)
+    estimator.history_ = {
+        name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
+    }
+    estimator.model_ = modelfile.rebuild(config["model"], tensors)
+    return estimator
+
+
+def _parameters_as_json(parameters: dict[str, Any], tensors: modelfile.Tensors) -> dict[str, Any]:
+    result = {**parameters, "callback": None}
+    if not isinstance(result["random_state"], int | np.integer):
+        result["random_state"] = None
+    if isinstance(result["recipe"], Recipe):
+        result["recipe"] = asdict(result["recipe"])
+    if isinstance(result["depth"], tuple):
+        prior, posterior = result["depth"]
+        result["depth"] = {
+            "prior": modelfile.describe(prior, "parameters.prior", tensors),
+            "posterior": modelfile.describe(posterior, "parameters.posterior", tensors),
+        }
+    if isinstance(result.get("class_weight"), dict):
+        result["class_weight"] = {"pairs": [[_plain(k), _plain(v)] for k, v in result["class_weight"].items()]}
+    return {name: _plain(value) for name, value in result.items()}
+
+
+def _parameters_from_json(parameters: dict[str, Any], tensors: modelfile.Tensors) -> dict[str, Any]:
+    result = dict(parameters)
+    if isinstance(result["recipe"], dict):
+        result["recipe"] = Recipe(**{**result["recipe"], "initial_depth": tuple(result["recipe"]["initial_depth"])})
+    if isinstance(result["depth"], dict):
+        result["depth"] = tuple(modelfile.rebuild(result["depth"][name], tensors) for name in ("prior", "posterior"))
+    if isinstance(result.get("class_weight"), dict):
+        result["class_weight"] = dict(result["class_weight"]["pairs"])
+    return result
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value

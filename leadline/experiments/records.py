@@ -48,6 +48,20 @@ def write_record(out: Path, record: dict[str, Any]) -> Path:
     return path
 
 
+def read_record(out: Path) -> dict[str, Any]:
+    """The record in a directory."""
+    path = out / RECORD
+    if not path.is_file():
+        raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.")
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"`run`: {path} cannot be read: {error}.") from error
+    if not isinstance(record, dict) or "depth_pmf" not in record:
+        raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")
+    return record
+
+
 def _interrupted(path: Path) -> bool:
     try:
         return bool(json.loads(path.read_text()).get("interrupted"))

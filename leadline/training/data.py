@@ -37,10 +37,10 @@ class Part(eqx.Module):
         return (jnp.arange(self.rows.shape[1]) < self.n_rows).astype(float)
 
 
-def make_part(rows: np.ndarray) -> Part:
-    """`rows` [runs, n] are row numbers."""
+def make_part(rows: np.ndarray, size: int) -> Part:
+    """`rows` [runs, n] are row numbers, padded to `size`."""
     n_rows = rows.shape[1]
-    padded = np.pad(rows, ((0, 0), (0, bucket(n_rows) - n_rows)))
+    padded = np.pad(rows, ((0, 0), (0, size - n_rows)))
     return Part(jnp.asarray(padded, jnp.int32), jnp.array(n_rows, jnp.int32))
 
 
@@ -91,6 +91,10 @@ def make_data(name: str, *tables: Tables) -> Data:
     return Data(padded("x", x), padded("y", y), padded("weight", weight))
 
 
+def n_held_out(n_rows: int, share: float) -> int:
+    return max(1, round(share * n_rows))
+
+
 def held_out(labels: np.ndarray | None, n_rows: int, n_parts: int, share: float, seed: int) -> np.ndarray:
     """Row numbers [n_parts, n] to hold out: a random share for every part, disjoint as long as the rows last.
 
@@ -102,5 +106,5 @@ def held_out(labels: np.ndarray | None, n_rows: int, n_parts: int, share: float,
     for label in [None] if labels is None else np.unique(labels):
         rows = np.arange(n_rows) if label is None else np.flatnonzero(labels == label)
         place[rng.permutation(rows)] = (np.arange(len(rows)) + rng.uniform(size=len(rows))) / len(rows)
-    n = max(1, round(share * n_rows))
+    n = n_held_out(n_rows, share)
     return np.resize(np.argsort(place, kind="stable"), (n_parts, n))

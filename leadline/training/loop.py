@@ -20,7 +20,7 @@ from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import log_likelihood
 from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
-from leadline.training.data import Tables, check_tables, held_out, make_data, make_part
+from leadline.training.data import Tables, check_tables, held_out, make_data, make_part, n_held_out
 from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs, train_epochs_lightly
 from leadline.training.interruption import Interruption
 from leadline.training.pace import FixedLength, OwnLength, Pace
@@ -164,7 +164,7 @@ def train(
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
         jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
     )
-    batch_size = min(batch_size, bucket(n_rows))
+    batch_size = min(batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
     if own_length:
         pace = OwnLength(epochs, steps_per_epoch, float(np.mean([likelihood.nll_of_guessing(y) for y in tables[1]])))
@@ -221,6 +221,7 @@ def _parts(
     if isinstance(validation, tuple):
         given = check_tables("validation", *validation, likelihood, tables[0].shape[-1])
         all_tables = (tables, _for_all_seeds("validation", given, len(seeds)))
+        validation_size = bucket(given[0].shape[1])
         train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
         validation_rows = np.tile(n_rows + np.arange(all_tables[1][0].shape[1]), (n_runs, 1))
         held = np.empty((n_runs, 0), int)
@@ -229,6 +230,7 @@ def _parts(
         if n_rows < 2 or round(validation * n_rows) >= n_rows:
             raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
         all_tables = (tables,)
+        validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
         held = np.concatenate(
             [
                 np.tile(held_out(likelihood.labels(y), n_rows, shape[2], validation, seed), (shape[1], 1))
@@ -239,7 +241,10 @@ def _parts(
         validation_rows = held
     data = make_data("data", *all_tables)
     table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
-    parts = {"train": make_part(train_rows), "validation": make_part(validation_rows)}
+    parts = {
+        "train": make_part(train_rows, bucket(n_rows)),
+        "validation": make_part(validation_rows, validation_size),
+    }
     return {"data": data, "table": jnp.asarray(table, jnp.int32), **parts}, held
 
 

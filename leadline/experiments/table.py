@@ -1,0 +1,239 @@
+"""A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from leadline import metrics
+from leadline._checks import InvalidArgumentError, check_integer
+from leadline._version import __version__
+from leadline.ensemble import evaluation_keys, n_runs
+from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.predict import evaluate_free_energy
+from leadline.recipes import get_recipe
+from leadline.tables import TableFormat, encode, targets
+from leadline.training.loop import run_model
+from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
+
+if TYPE_CHECKING:
+    import pandas
+
+HISTORY_ROWS = 200
+"""Epochs that a record keeps of the history."""
+
+COVERAGES = (0.5, 0.9, 0.95)
+
+Estimator = DepthClassifier | DepthRegressor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows to train on and the rows kept apart."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -> Parts:
+    """Keep a share of the rows apart; classes in proportion where they have enough rows."""
+    if not 0 <= test < 1:
+        raise InvalidArgumentError(f"`test` must be a share of the rows from 0 to below 1, got {test}.")
+    x, y = encode(frame, fmt), targets(frame, fmt)
+    n_test = round(test * len(x))
+    if n_test == 0:
+        return Parts(x, y, x[:0], y[:0])
+    if len(x) - n_test < 2:
+        raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
+    counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
+    stratify = y if counts.min() >= 2 and n_test >= len(counts) else None
+    train, kept = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
+    return Parts(x[train], y[train], x[kept], y[kept])
+
+
+def make_estimator(task: str, **parameters: Any) -> Estimator:
+    return (DepthClassifier if task == "classification" else DepthRegressor)(**parameters)
+
+
+def expected_cost(parts: Parts, fmt: TableFormat, width: int, n_restarts: int) -> tuple[float, float, float]:
+    """The least and the most seconds that a fit usually takes, and its memory in bytes; rough, for one CPU core.
+
+    A step costs 2 ms and its multiplications, of which a core does 25 in a nanosecond; an ordinary table needs as many
+    steps as `OwnLength` makes at least, or ten times as many. Compilation takes 15 s.
+    """
+    n_rows, n_inputs = parts.x.shape
+    n_outputs = len(np.unique(parts.y)) if fmt.task == "classification" else 1
+    batch = min(n_rows, 256)
+    products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
+    steps_per_epoch = -(-n_rows // 256)
+    least = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch) * (0.002 + products / 25e9)
+    memory = 4e8 + 40 * parts.x.size + 300 * n_restarts * width * (n_inputs + 8 * width)
+    return 15 + least, 15 + 10 * least, memory
+
+
+def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str, seconds: float) -> dict[str, Any]:
+    """The settings, how the rows kept apart are predicted, and what was learned, under the record's names."""
+    models = estimator.model_
+    recipe = get_recipe(estimator.recipe)
+    record = {
+        "name": name,
+        "task": fmt.task,
+        "target": fmt.target,
+        "columns": [{"name": column.name, "words": column.words()} for column in fmt.columns],
+        "table": fmt.to_json(),
+        "n_rows": len(parts.x) + len(parts.x_test),
+        "n_test": len(parts.x_test),
+        "n_features": parts.x.shape[1],
+        "recipe": recipe.name,
+        "depth": estimator.depth,
+        "width": estimator.width,
+        "temperature": estimator.temperature_,
+        "n_restarts": n_runs(models),
+        "epochs": estimator.n_iter_,
+        "seed": estimator.random_state,
+        **(_metrics(estimator, parts) if len(parts.x_test) else {}),
+        "depth_pmf": estimator.depth_pmf_.tolist(),
+        "depth_prior_pmf": _prior(estimator, len(estimator.depth_pmf_)),
+        "depth_mean": estimator.depth_mean_,
+        "depth_std": estimator.depth_std_,
+        "depth_mode": estimator.depth_mode_,
+        "depth_support": list(estimator.depth_support_),
+        "effective_width": estimator.effective_width(),
+        "free_energy": estimator.free_energy_,
+        "free_energy_terms": estimator.free_energy_terms_,
+        "history": _thinned(estimator.history_),
+        "settings": {key: value for key, value in estimator.get_params().items() if key != "callback"},
+        "seconds": round(seconds, 3),
+        "device": jax.devices()[0].device_kind,
+        "version": __version__,
+    }
+    if isinstance(estimator, DepthClassifier):
+        record["classes"] = [str(label) for label in estimator.classes_]
+        record["class_shares"] = {str(label): float(np.mean(parts.y == label)) for label in estimator.classes_}
+    if estimator.interrupted_:
+        record["interrupted"] = True
+    return record
+
+
+def _metrics(estimator: Estimator, parts: Parts) -> dict[str, Any]:
+    """On the rows kept apart."""
+    if isinstance(estimator, DepthClassifier):
+        known = np.isin(parts.y_test, estimator.classes_)
+        probabilities = estimator.predict_proba(parts.x_test[known])
+        labels = np.searchsorted(estimator.classes_, parts.y_test[known])
+        rows, confidence, right = metrics.reliability(probabilities, labels)
+        return {
+            "accuracy": metrics.accuracy(probabilities, labels),
+            "nll": metrics.nll(probabilities, labels),
+            "brier": metrics.brier(probabilities, labels),
+            "ece": metrics.ece(probabilities, labels),
+            "reliability": {
+                "rows": rows.tolist(),
+                "confidence": np.nan_to_num(confidence).tolist(),
+                "right": np.nan_to_num(right).tolist(),
+            },
+        }
+    mean, std = estimator.predict(parts.x_test, return_std=True)
+    error = parts.y_test - mean
+    inside = np.abs(2 * estimator.predict_cdf(parts.x_test, parts.y_test) - 1)  # the interval that y is on the edge of
+    levels = [round(0.05 * i, 2) for i in range(1, 20)]
+    gaussian = -0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "ll_mixture": float(estimator.log_likelihood(parts.x_test, parts.y_test).mean()),
+        "ll_gaussian": float(gaussian.mean()),
+        **{f"coverage_{round(100 * level)}": float(np.mean(inside <= level)) for level in COVERAGES},
+        "coverage_curve": {"level": levels, "observed": [float(np.mean(inside <= level)) for level in levels]},
+        "target_std": float(np.std(parts.y_test)),
+    }
+
+
+def _prior(estimator: Estimator, least: int) -> list[float]:
+    """p(L) as far as it has one part in a thousand, or q(L) any mass."""
+    pmf = np.asarray(run_model(estimator.model_, 0).depth_prior.pmf(), float)
+    return pmf[: max(least, int(np.flatnonzero(pmf > 1e-3).max()) + 1)].tolist()
+
+
+def _thinned(history: dict[str, np.ndarray]) -> dict[str, Any]:
+    n = len(history["free_energy"])
+    rows = np.unique(np.linspace(0, n - 1, min(n, HISTORY_ROWS)).round().astype(int))
+    return {name: np.round(np.asarray(column[rows], float), 5).tolist() for name, column in history.items()}
+
+
+def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, np.ndarray]:
+    """The columns of a table of predictions."""
+    parts = estimator.uncertainty(x)
+    if isinstance(estimator, DepthClassifier):
+        probabilities = estimator.predict_proba(x)
+        columns = {target: estimator.classes_[probabilities.argmax(axis=1)]}
+        columns |= {f"p({label})": probabilities[:, i] for i, label in enumerate(estimator.classes_)}
+        unit = "nats"
+    else:
+        mean, std = estimator.predict(x, return_std=True)
+        below, above = estimator.predict_interval(x, 0.9).T
+        columns = {target: mean, "std": std, "low_90": below, "high_90": above}
+        unit = "variance"
+    return columns | {f"{name}_{unit}": getattr(parts, name) for name in ("noise", "weights", "depth")}
+
+
+def compare_depths(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_test: np.ndarray,
+    y_test: np.ndarray,
+    depths: list[Any],
+    *,
+    task: str,
+    n_batches: int = 8,
+    **parameters: Any,
+) -> list[dict[str, Any]]:
+    """Fit the same table with several depth families (or depths), and set them side by side.
+
+    For each: the free energy of the training rows with its Monte Carlo error, the likelihood of the test rows with its
+    standard error, and the depth. The lowest free energy is the family that explains the training rows best at the
+    least cost; the likelihood says how it predicts.
+    """
+    check_integer("n_batches", n_batches, 2)
+    rows = []
+    for depth in depths:
+        estimator = make_estimator(task, depth=depth, **parameters).fit(x, y)
+        log_p = _log_likelihood(estimator, x_test, y_test)
+        rows.append(
+            {
+                "depth": depth,
+                "free_energy": estimator.free_energy_,
+                "free_energy_error": _free_energy_error(estimator, x, y, n_batches),
+                "nll": float(-log_p.mean()) if len(log_p) else None,
+                "nll_error": float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None,
+                "depth_mean": estimator.depth_mean_,
+                "depth_std": estimator.depth_std_,
+                "depth_mode": estimator.depth_mode_,
+                "epochs": estimator.n_iter_,
+            }
+        )
+    return rows
+
+
+def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if len(x) == 0:
+        return np.empty(0)
+    if isinstance(estimator, DepthRegressor):
+        return estimator.log_likelihood(x, y)
+    probabilities = estimator.predict_proba(x)
+    chosen = probabilities[np.arange(len(y)), np.searchsorted(estimator.classes_, y)]
+    return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
+
+
+def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray, n_batches: int) -> float:
+    """The standard error of a free energy from 32 weight samples, from as many in batches of four."""
+    standardised, y = estimator.training_rows(x, y)
+    totals = []
+    for i in range(n_batches):
+        keys = evaluation_keys(estimator.model_, estimator.seed_, 100 + i)
+        terms = evaluate_free_energy(estimator.model_, standardised, y, n_samples=4, key=keys)
+        totals.append(float(np.mean(terms.total)))
+    return float(np.std(totals, ddof=1) / np.sqrt(8))

@@ -1,0 +1,133 @@
+"""Model files: one safetensors file with the numbers, and their configuration as JSON in its header. Never a pickle."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from leadline._checks import InvalidArgumentError
+from leadline._version import __version__
+from leadline.distributions import CategoricalDepth, FixedDepth, NormalDepth, PoissonDepth
+from leadline.layers import GaussianLinear
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood
+from leadline.model import Model
+from leadline.network import Block, UnboundedNetwork
+
+FORMAT = 1
+"""Grows when older versions could no longer read a file rightly."""
+
+_MODULES = {
+    module.__name__: module
+    for module in (
+        *(Model, UnboundedNetwork, Block, GaussianLinear),
+        *(CategoricalLikelihood, GaussianLikelihood),
+        *(NormalDepth, PoissonDepth, CategoricalDepth, FixedDepth),
+    )
+}
+"""What a file may hold: nothing else is ever built from one."""
+
+Tensors = dict[str, np.ndarray]
+
+
+def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
+    """A module as JSON, its arrays put among the tensors."""
+    kind = type(module).__name__
+    if _MODULES.get(kind) is not type(module):
+        raise InvalidArgumentError(
+            f"`{name}` is a {kind}, which a model file cannot hold; pickle the estimator instead."
+        )
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(module):
+        value, path = getattr(module, field.name), f"{name}.{field.name}"
+        if isinstance(value, eqx.Module):
+            fields[field.name] = describe(value, path, tensors)
+        elif eqx.is_array(value):
+            tensors[path] = np.asarray(value)
+            fields[field.name] = {"tensor": path}
+        else:
+            fields[field.name] = {"value": value}
+    return {"module": kind, "fields": fields}
+
+
+def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
+    """The module that was described."""
+    kind = _MODULES[description["module"]]
+    module = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        given = description["fields"][field.name]
+        if "module" in given:
+            value = rebuild(given, tensors)
+        else:
+            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else given["value"]
+        object.__setattr__(module, field.name, value)
+    return module
+
+
+def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors) -> None:
+    """Write the file whole or not at all."""
+    path = Path(path)
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    header = {
+        "leadline": __version__,
+        "format": str(FORMAT),
+        "config": json.dumps(config),
+        "checksum": _checksum(json.dumps(config), tensors),
+    }
+    try:
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InvalidArgumentError(f"`path`: cannot write {path}: {error.strerror}.") from error
+    os.close(handle)
+    try:
+        save_file(tensors, part, metadata=header)
+        os.chmod(part, 0o666 & ~_umask())  # as any file that is written in the ordinary way
+        os.replace(part, path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
+    """The configuration and the tensors of a file, checked."""
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"`path`: there is no model file {path}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {error}.") from error
+    if "leadline" not in header or not header.get("format", "").isdigit():
+        raise InvalidArgumentError(f"`path`: {path} is a safetensors file, but not one of Leadline's.")
+    if int(header["format"]) > FORMAT:
+        raise InvalidArgumentError(
+            f"`path`: {path} was written by Leadline {header['leadline']} in format {header['format']}, and this "
+            f"version ({__version__}) reads formats up to {FORMAT}; install a newer one."
+        )
+    config = header.get("config", "")
+    if header.get("checksum") != _checksum(config, tensors):
+        raise InvalidArgumentError(f"`path`: {path} is damaged: its contents do not match its checksum.")
+    return json.loads(config), tensors
+
+
+def _checksum(config: str, tensors: Tensors) -> str:
+    digest = hashlib.sha256(config.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
+        digest.update(tensors[name].tobytes())
+    return digest.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -62,6 +62,6 @@ def _log_ndtr(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[
 
 
 def bucket(n_rows: int) -> int:
-    """`n_rows` rounded up to one of eight sizes per doubling: tables of similar size share a compiled program."""
-    step = max(1, 2 ** (n_rows.bit_length() - 4))
+    """`n_rows` rounded up to 32 or one of four sizes per doubling: tables of similar size share a compiled program."""
+    step = 32 if n_rows <= 32 else 2 ** (n_rows.bit_length() - 3)
     return -(-n_rows // step) * step

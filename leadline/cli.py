@@ -165,10 +165,10 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
-    check_out(out, force)
     frame = read_table(table)
     fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
     parts = split(frame, fmt, test, seed)
+    check_out(out, force)
     estimator = make_estimator(
         fmt.task,
         depth=_depth(depth),
@@ -230,7 +230,7 @@ def predict(
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        pandas.DataFrame(columns).to_csv(out, index=False)
+        pandas.DataFrame(columns).to_csv(out, index=False, float_format="%.6g")
     if not quiet:
         typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
 

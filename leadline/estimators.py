@@ -87,8 +87,11 @@ class DepthEstimator(BaseEstimator):
 
     _default_temperature: float | None = None
 
-    def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> None:
-        """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter."""
+    def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> np.ndarray:
+        """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter.
+
+        Returns how many rows each restart trained on, counted by their weights.
+        """
         x, y, weight = _distinct_rows(x, y, weight)
         self.x_mean_ = np.average(x, axis=0, weights=weight)
         self.x_scale_ = _scale(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)))
@@ -126,6 +129,7 @@ class DepthEstimator(BaseEstimator):
         self.temperature_ = float(training.temperature[0])
         self.interrupted_ = training.interrupted
         self._summarise(x, y, weight)
+        return weight.sum() - weight[training.validation_rows].sum(axis=1)
 
     def _summarise(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
         """What is known of the models."""
@@ -357,10 +361,13 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         x, y, weight = np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some]
         self.y_mean_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight))))
-        self._fit(x, self._targets(y), weight, GaussianLikelihood(1))
-        # The density of the targets in their own units.
-        self.free_energy_terms_["expected_nll"] += weight.sum() * np.log(self.y_scale_)
-        self.free_energy_ += weight.sum() * np.log(self.y_scale_)
+        n_data = self._fit(x, self._targets(y), weight, GaussianLikelihood(1))
+        # The densities of the targets in their own units.
+        shift = np.log(self.y_scale_)
+        self.free_energy_terms_["expected_nll"] += weight.sum() * shift
+        self.free_energy_ += weight.sum() * shift
+        for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
+            self.history_[name] = self.history_[name] + n * shift
         assert isinstance(self.model_.likelihood, GaussianLikelihood)
         variance = np.square(np.asarray(self.model_.likelihood.scale, float)).mean()
         self.noise_scale_ = float(self.y_scale_ * np.sqrt(variance))

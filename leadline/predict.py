@@ -217,7 +217,7 @@ def _moments_and_noise(fixed: None, likelihood: PyTree, output: Float[Array, "*b
 
 def _read_depths(
     model: Model, x: Array, readout: Readout, fixed: PyTree, key: Key[Array, ""], walk: tuple[Array, Array]
-) -> Float[Array, "depths rows ..."]:
+) -> PyTree[Float[Array, "depths rows ..."]]:
     """What every head in the support says under one draw of the weights."""
     lowest, highest = walk
     values, _ = model.network.depths(

@@ -1,0 +1,51 @@
+"""The documents: their Python runs from top to bottom, prints what they say it prints, and their links lead somewhere."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# A block of Python, and the block of text right after it, if there is one: what it prints.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+NUMBERS = re.compile(r"(?:[-+]?\d[\d.,]*(?:e[-+]?\d+)?[,;\s]*)+")
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def words(printed):
+    """The text without its numbers, which differ from machine to machine, and so may how many there are in a list."""
+    return re.sub(r"\s+", " ", NUMBERS.sub("# ", printed)).strip()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
+def test_python_runs(page, tmp_path, monkeypatch):
+    import matplotlib
+    from matplotlib import pyplot
+
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    text, namespace = page.read_text(), {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        code, said = block.groups()
+        lines_before = text.count("\n", 0, block.start(1))  # so that an error names the line of the page
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile("\n" * lines_before + code, name(page), "exec"), namespace)
+        if said is not None:
+            assert words(printed.getvalue()) == words(said), f"{name(page)}, line {lines_before}"
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files(page):
+    targets = [target.split("#")[0] for target in LINK.findall(FENCED.sub("", page.read_text()))]
+    missing = [t for t in targets if t and not re.match("[a-z]+:", t) and not (page.parent / t).exists()]
+    assert not missing

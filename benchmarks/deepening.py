@@ -31,7 +31,8 @@ def main() -> None:
     axes = figure.subplots(2, len(OMEGAS), height_ratios=[1.9, 1])
     for top, bottom, run in zip(*axes, runs, strict=True):
         x, y = run.parts["train"]
-        grid, extent = plots.decision_grid(x)
+        half = 1.1 * np.abs(x).max()
+        grid, extent = plots.decision_grid(np.array([[-half, -half], [half, half]]), margin=0)
         probabilities = predict_restarts(run.model, grid, 20, run.record["seed"])
         image = probabilities[:, 1].reshape([int(np.sqrt(len(grid)))] * 2)
         top.imshow(

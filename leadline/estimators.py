@@ -94,7 +94,7 @@ class DepthEstimator(BaseEstimator):
         """
         x, y, weight = _distinct_rows(x, y, weight)
         self.x_mean_ = np.average(x, axis=0, weights=weight)
-        self.x_scale_ = _scale(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)))
+        self.x_scale_ = _scale(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)), self.x_mean_)
         x = self._standardised(x)
         recipe = get_recipe(self.recipe)
         if self.learning_rate_init is not None:
@@ -360,7 +360,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         some = weight > 0
         x, y, weight = np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some]
         self.y_mean_ = float(np.average(y, weights=weight))
-        self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight))))
+        self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight)), self.y_mean_))
         n_data = self._fit(x, self._targets(y), weight, GaussianLikelihood(1))
         # The densities of the targets in their own units.
         shift = np.log(self.y_scale_)
@@ -441,9 +441,9 @@ def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np
     return x[first], y[first], np.bincount(which, weights=weight)
 
 
-def _scale(deviation: Any) -> Any:
-    """What to divide by: 1 where nothing varies."""
-    return np.where(deviation > 0, deviation, 1.0)
+def _scale(deviation: Any, mean: Any) -> Any:
+    """What to divide by: 1 where nothing varies but the last digits."""
+    return np.where(deviation > 10 * np.finfo(float).eps * np.abs(mean), deviation, 1.0)
 
 
 def _axes(ax: "Axes | None") -> "Axes":

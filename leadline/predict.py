@@ -68,7 +68,7 @@ def _by_pieces(
     return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=axis), *pieces)
 
 
-@eqx.filter_jit
+@jit_lightly
 def _predict_piece(
     models: Model,
     x: Float[Array, "rows in"],

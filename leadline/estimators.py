@@ -177,6 +177,7 @@ class DepthEstimator(BaseEstimator):
 
         The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
         """
+        check_is_fitted(self)
         return prune(
             self.model_,
             *self.training_rows(X, y),

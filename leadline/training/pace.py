@@ -22,8 +22,11 @@ STEPS_BETWEEN_LOOKS = 10
 
 MIN_LOOKS = 8
 
-LEAST_GAIN = 0.003
-"""A change by less than this share of the NLL, or of 0.3 nats, is none."""
+LEAST_GAIN = 0.02
+"""An improvement by less than this share of the NLL, or of 0.3 nats, is not worth twice the time."""
+
+LEAST_START = 0.003
+"""The same as long as the network does little better than to guess: every sign of learning counts."""
 
 WORSE = 0.02
 """A rise by more than this share is overfitting."""
@@ -98,7 +101,7 @@ class OwnLength:
         unit = max(abs(low), 0.3)
         if later > self._little and epoch < self._slow and smooth[-1] < low + WORSE * unit:
             return False
-        return bool(later > low - LEAST_GAIN * unit)
+        return bool(later > low - (LEAST_START if later > self._little else LEAST_GAIN) * unit)
 
 
 Pace = FixedLength | OwnLength

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: spiral test test-all lint types bench wheel clean
+.PHONY: spiral test test-all check-estimators lint types bench wheel clean
 
 spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 500 --out runs/spiral --force
@@ -13,6 +13,10 @@ test: $(VENV)/developed lint types
 
 test-all: $(VENV)/developed lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# scikit-learn's own checks of both estimators: minutes, nearly all of it compilation
+check-estimators: $(VENV)/developed
+	$(BIN)/python -m pytest -n 2 tests/test_estimator_checks.py
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .

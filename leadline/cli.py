@@ -168,7 +168,6 @@ def fit(
     frame = read_table(table)
     fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
     parts = split(frame, fmt, test, seed)
-    check_out(out, force)
     estimator = make_estimator(
         fmt.task,
         depth=_depth(depth),
@@ -180,6 +179,7 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
+    check_out(out, force)
     if not quiet:
         _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
         n_restarts = get_recipe(recipe).n_restarts if restarts is None else restarts

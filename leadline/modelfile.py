@@ -75,7 +75,7 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
 def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors) -> None:
     """Write the file whole or not at all."""
     path = Path(path)
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {
         "leadline": __version__,
         "format": str(FORMAT),

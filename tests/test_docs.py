@@ -1,4 +1,4 @@
-"""The documents: their Python runs from top to bottom, prints what they say it prints, and their links lead somewhere."""
+"""The documents: their Python runs from top to bottom and prints what they say, and their links lead somewhere."""
 
 import contextlib
 import io

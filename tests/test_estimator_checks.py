@@ -14,6 +14,7 @@ from leadline import DepthClassifier, DepthRegressor
 SMALL = {"width": 8, "n_restarts": 2, "max_iter": 200}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DepthClassifier, DepthRegressor])
 def test_check_estimator(kind, as_users_have_it):
     with warnings.catch_warnings():

@@ -59,9 +59,7 @@ def test_points_may_have_any_shape():
 
 @settings(deadline=None)
 @given(
-    components=st.lists(
-        st.tuples(st.floats(0.01, 1), st.floats(-50, 50), st.floats(0.05, 20)), min_size=1, max_size=6
-    ),
+    components=st.lists(st.tuples(st.floats(0.01, 1), st.floats(-50, 50), st.floats(0.05, 20)), min_size=1, max_size=6),
     level=st.floats(1e-6, 1 - 1e-6),
 )
 def test_the_quantile_inverts_the_cdf(components, level):

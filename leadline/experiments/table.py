@@ -13,7 +13,7 @@ from leadline._version import __version__
 from leadline.ensemble import evaluation_keys, n_runs
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.predict import evaluate_free_energy
-from leadline.recipes import get_recipe
+from leadline.recipes import check_temperature, depth_distributions, get_recipe
 from leadline.tables import TableFormat, encode, targets
 from leadline.training.loop import run_model
 from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
@@ -56,6 +56,16 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
 
 
 def make_estimator(task: str, **parameters: Any) -> Estimator:
+    """An estimator whose parameters were checked, so that nothing is begun that cannot be finished."""
+    recipe = get_recipe(parameters.get("recipe", "leadline"))
+    depth_distributions(parameters.get("depth", "normal"), recipe)
+    if parameters.get("temperature") is not None:
+        check_temperature(parameters["temperature"])
+    for name in ("width", "n_restarts", "max_iter"):
+        if parameters.get(name) is not None:
+            check_integer(name, parameters[name], 1)
+    if parameters.get("random_state") is not None:
+        check_integer("random_state", parameters["random_state"], 0)
     return (DepthClassifier if task == "classification" else DepthRegressor)(**parameters)
 
 
@@ -199,8 +209,9 @@ def compare_depths(
     """
     check_integer("n_batches", n_batches, 2)
     rows = []
-    for depth in depths:
-        estimator = make_estimator(task, depth=depth, **parameters).fit(x, y)
+    estimators = [make_estimator(task, depth=depth, **parameters) for depth in depths]
+    for depth, estimator in zip(depths, estimators, strict=True):
+        estimator.fit(x, y)
         log_p = _log_likelihood(estimator, x_test, y_test)
         rows.append(
             {

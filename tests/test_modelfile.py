@@ -1,5 +1,6 @@
 """Model files: what goes in comes out to the bit, what is damaged is refused in one sentence, and nothing is lost."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -25,16 +26,17 @@ import leadline
 from leadline import (
     RECIPES,
     CategoricalDepth,
+    CategoricalLikelihood,
     DepthClassifier,
-    DepthRegressor,
     FixedDepth,
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
     modelfile,
 )
+from leadline.training.loop import _init_models_quickly as init_models
 from tests.distributions.test_conformance import GeometricDepth
-from tests.test_estimators import LINE, SETTINGS, SINE, TRAIN, Y, brief
+from tests.test_estimators import LINE, SETTINGS, SINE, TRAIN, Y, brief, regressor
 from tests.test_estimators import X as PLANE
 
 SETTINGS = {**SETTINGS, "early_stopping": False, "max_iter": 3}
@@ -62,16 +64,39 @@ def named():
 
 @pytest.fixture(scope="module")
 def numbers():
-    return DepthRegressor(**SETTINGS, depth="categorical", temperature=np.float32(0.5)).fit(LINE, SINE)
+    return regressor().fit(LINE, SINE)
+
+
+def with_depth(est, depth):
+    """The same with networks of another family of depth and another prior of the weights; not trained, which no file
+    can tell."""
+    est = pickle.loads(pickle.dumps(est)).set_params(depth=depth, recipe="written", temperature=np.float64(0.5))
+    keys = jax.random.split(jax.random.key(0), 2)
+    est.model_ = init_models(2, CategoricalLikelihood(2), depth=depth, recipe="written", width=8, capacity=16, key=keys)
+    est._summarise(*est.training_rows(PLANE[TRAIN], Y[TRAIN]), None)
+    return est
 
 
 @pytest.fixture(scope="module")
-def fixed():
-    return DepthClassifier(**SETTINGS, depth=np.int64(2)).fit(PLANE[TRAIN], Y[TRAIN] == 1)
+def categorical(plain):
+    return with_depth(plain, "categorical")
 
 
-ROWS = {"plain": PLANE[:20], "named": FRAME[:20], "numbers": LINE[:20], "fixed": PLANE[:20]}
-FAMILIES = {"plain": NormalDepth, "named": PoissonDepth, "numbers": CategoricalDepth, "fixed": FixedDepth}
+@pytest.fixture(scope="module")
+def fixed(plain):
+    est = with_depth(plain, np.int64(2))
+    est.classes_ = np.array([False, True])
+    return est
+
+
+ROWS = {"plain": PLANE[:20], "named": FRAME[:20], "numbers": LINE[:20], "categorical": PLANE[:20], "fixed": PLANE[:20]}
+FAMILIES = {
+    "plain": NormalDepth,
+    "named": PoissonDepth,
+    "numbers": NormalDepth,
+    "categorical": CategoricalDepth,
+    "fixed": FixedDepth,
+}
 
 
 @pytest.fixture
@@ -369,8 +394,7 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(plain, saved):
         assert full > 32_000_000
         half_done, limit = False, time.monotonic() + 60
         while not half_done and time.monotonic() < limit:
-            sizes = [entry.stat().st_size for entry in _entries(saved.parent)]
-            half_done = any(0 < size < full for size in sizes)
+            half_done = any(0 < size < full for size in _sizes(saved.parent))
         assert half_done
     finally:
         process.send_signal(signal.SIGKILL)
@@ -383,6 +407,8 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(plain, saved):
     assert leadline.load(saved).n_iter_ == plain.n_iter_
 
 
-def _entries(folder):
-    """Files that may be gone before one looks at them are left out."""
-    return [entry for entry in os.scandir(folder) if os.path.exists(entry.path)]
+def _sizes(folder):
+    """Of the files, but for those that are gone before one looks at them."""
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            yield entry.stat().st_size

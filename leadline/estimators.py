@@ -359,7 +359,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, y_numeric=True)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some = weight > 0
-        x, y, weight = np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some]
+        x, y, weight = _distinct_rows(np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some])
         self.y_mean_ = float(np.average(y, weights=weight))
         self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight)), self.y_mean_))
         n_data = self._fit(x, self._targets(y), weight, GaussianLikelihood(1))

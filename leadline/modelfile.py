@@ -76,12 +76,8 @@ def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors
     """Write the file whole or not at all."""
     path = Path(path)
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
-    header = {
-        "leadline": __version__,
-        "format": str(FORMAT),
-        "config": json.dumps(config),
-        "checksum": _checksum(json.dumps(config), tensors),
-    }
+    header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
+    header["checksum"] = _checksum(header, tensors)
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -113,14 +109,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             f"`path`: {path} was written by Leadline {header['leadline']} in format {header['format']}, and this "
             f"version ({__version__}) reads formats up to {FORMAT}; install a newer one."
         )
-    config = header.get("config", "")
-    if header.get("checksum") != _checksum(config, tensors):
+    if header.get("checksum") != _checksum(header, tensors):
         raise InvalidArgumentError(f"`path`: {path} is damaged: its contents do not match its checksum.")
-    return json.loads(config), tensors
+    return json.loads(header["config"]), tensors
 
 
-def _checksum(config: str, tensors: Tensors) -> str:
-    digest = hashlib.sha256(config.encode())
+def _checksum(header: dict[str, str], tensors: Tensors) -> str:
+    said = [header.get(name, "") for name in ("leadline", "format", "config")]
+    digest = hashlib.sha256(json.dumps(said).encode())
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
         digest.update(tensors[name].tobytes())

@@ -222,7 +222,6 @@ def test_a_weight_is_a_number_of_rows_and_the_order_of_the_rows_does_not_matter(
     np.testing.assert_array_equal(weighed.predict_proba(X), repeated.predict_proba(X))
 
 
-@pytest.mark.xfail(strict=True, reason="`y_mean_` and `y_scale_` are computed before equal rows are merged")
 def test_so_it_is_for_numbers():
     weight = np.random.default_rng(1).integers(1, 4, 60)
     weighed = regressor().fit(LINE, SINE, weight)

@@ -73,6 +73,7 @@ class OwnLength:
         self.validate_every = max(1, STEPS_BETWEEN_LOOKS // steps_per_epoch)
         least = max(-(-MIN_STEPS // steps_per_epoch), MIN_LOOKS * self.validate_every)
         self._slow = -(-FLAT_STEPS // steps_per_epoch)
+        self._most = most
         self._little = LITTLE * nll_of_guessing
         self._last_look = max(1, int(most / (1 + SCHEDULED)))  # the schedules need their time
         self.next_look = min(least, self._last_look)
@@ -85,8 +86,8 @@ class OwnLength:
         if self.end is not None:
             return
         if epoch >= self._last_look or self._has_learned(nll[:: self.validate_every], epoch):
-            self.end = self.next_look = epoch + max(1, round(SCHEDULED * epoch))
-            self.clock = Clock(epoch, 0.0, self.end - epoch, self.end)
+            self.end = self.next_look = min(self._most, epoch + max(1, round(SCHEDULED * epoch)))
+            self.clock = Clock(epoch, 0.0, max(1, self.end - epoch), self.end)
         else:
             self.next_look = min(epoch + 5 * self.validate_every, self._last_look)
 

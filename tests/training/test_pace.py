@@ -44,7 +44,7 @@ def test_an_early_minimum_and_then_a_rise_end_the_first_phase_at_the_first_look(
     # Where an epoch has many steps, looks are counted: at least some, and until half of them came after the minimum.
     rising = lambda t: 0.2 + 0.01 * t  # noqa: E731
     assert first_phase(rising, steps_per_epoch=1000) == MIN_LOOKS
-    assert 80 <= first_phase(overfit, steps_per_epoch=1000) <= 100
+    assert 70 <= first_phase(overfit, steps_per_epoch=1000) <= 100
 
 
 def test_a_slowly_improving_curve_goes_on_until_there_is_no_time_left():
@@ -85,7 +85,6 @@ def test_whatever_the_curve_the_schedules_have_their_time_and_the_end_is_not_bey
     assert pace.end == int(pace.clock.end) == (1 + SCHEDULED) * first
 
 
-@pytest.mark.xfail(strict=True, reason="OwnLength(1) and OwnLength(2) end after 3 epochs")
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_end_is_not_beyond_the_most_where_that_is_hardly_anything(most):
     assert paced(lambda t: np.ones(t.shape), most).end <= most

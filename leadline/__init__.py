@@ -1,9 +1,10 @@
 """Leadline: Bayesian neural networks that learn their own depth."""
 
+from typing import TYPE_CHECKING, Any
+
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
-from leadline.estimators import DepthClassifier, DepthRegressor, load
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
@@ -13,6 +14,9 @@ from leadline.predict import Uncertainty, evaluate_free_energy, log_likelihood, 
 from leadline.pruning import Pruning, effective_width, prune
 from leadline.recipes import RECIPES, Recipe
 from leadline.training import Training, TrainingDivergedError, init_models, run_model, train
+
+if TYPE_CHECKING:
+    from leadline.estimators import DepthClassifier, DepthRegressor, load
 
 __all__ = [
     "RECIPES",
@@ -49,3 +53,12 @@ __all__ = [
     "train",
     "uncertainty",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators come when asked for: scikit-learn takes a second to import, and not everybody needs it."""
+    if name in ("DepthClassifier", "DepthRegressor", "load"):
+        from leadline import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

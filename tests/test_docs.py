@@ -44,8 +44,18 @@ def test_python_runs(page, tmp_path, monkeypatch):
     pyplot.close("all")
 
 
+def anchors(page):
+    """What GitHub calls the headings."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_to_files(page):
-    targets = [target.split("#")[0] for target in LINK.findall(FENCED.sub("", page.read_text()))]
-    missing = [t for t in targets if t and not re.match("[a-z]+:", t) and not (page.parent / t).exists()]
+def test_links_lead_to_files_and_headings(page):
+    missing = []
+    for link in LINK.findall(FENCED.sub("", page.read_text())):
+        target, _, heading = link.partition("#")
+        path = page.parent / target if target else page
+        if not re.match("[a-z]+:", link) and (not path.exists() or (heading and heading not in anchors(path))):
+            missing.append(link)
     assert not missing

@@ -316,7 +316,11 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         return self._checked(X), self._labels(y)
 
     def _labels(self, y: Any) -> np.ndarray:
-        return np.searchsorted(self.classes_, np.asarray(y))
+        y = np.asarray(y)
+        unknown = y[~np.isin(y, self.classes_)]
+        if len(unknown):
+            raise InvalidArgumentError(f"`y` must hold the classes {self.classes_.tolist()}, got {unknown[0]!r}.")
+        return np.searchsorted(self.classes_, y)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
         """Accuracy against confidence on rows that were not trained on."""

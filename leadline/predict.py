@@ -308,6 +308,7 @@ def _walk(models: Model) -> tuple[Array, Array]:
 
 
 def _padded(a: np.ndarray) -> Array:
-    padding = (FEW_ROWS if len(a) <= FEW_ROWS else rows_at_once()) - len(a)
+    size = rows_at_once() if len(a) > FEW_ROWS else min(FEW_ROWS, rows_at_once())
+    padding = size - len(a)
     a = np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)])
     return jnp.asarray(a, jnp.int32 if a.dtype.kind in "iu" else float)

@@ -16,6 +16,7 @@ from leadline.estimators import load
 from leadline.experiments.records import check_out, read_record, write_record, writing
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
 from leadline.experiments.table import (
+    Parts,
     compare_depths,
     expected_cost,
     make_estimator,
@@ -165,9 +166,7 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
-    frame = read_table(table)
-    fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
-    parts = split(frame, fmt, test, seed)
+    fmt, parts = _read(table, target, task, impute, ignore, test, seed)
     estimator = make_estimator(
         fmt.task,
         depth=_depth(depth),
@@ -271,9 +270,7 @@ def compare(
 
     Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
     """
-    frame = read_table(table)
-    fmt = learn_format(frame, target, task=_task(task), impute=impute, ignore=ignore or [])
-    parts = split(frame, fmt, test, seed)
+    fmt, parts = _read(table, target, task, impute, ignore, test, seed)
     rows = compare_depths(
         parts.x,
         parts.y,
@@ -292,6 +289,14 @@ def compare(
     typer.echo(summarise_comparison(rows, len(parts.x), len(parts.x_test)))
 
 
+def _read(
+    table: Path, target: str, task: Any, impute: bool, ignore: list[str] | None, test: float, seed: int
+) -> tuple[TableFormat, Parts]:
+    frame = read_table(table)
+    fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
+    return fmt, split(frame, fmt, test, seed)
+
+
 def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
     typer.echo(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{fmt.target}` from")
     for column in fmt.columns:
@@ -302,10 +307,6 @@ def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def _task(text: str) -> Any:
-    return text
 
 
 def _depth(text: str) -> Any:

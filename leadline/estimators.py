@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -131,7 +131,7 @@ class DepthEstimator(BaseEstimator):
         self._summarise(x, y, weight)
         return weight.sum() - weight[training.validation_rows].sum(axis=1)
 
-    def _summarise(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> None:
+    def _summarise(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """What is known of the models."""
         depth = ensemble.depth_summary(self.model_)
         self.depth_pmf_ = np.array(depth["depth_pmf"])
@@ -290,7 +290,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
                 f"got {classes.tolist()}."
             )
         self.classes_ = classes
-        weight = weight * compute_sample_weight(self.class_weight, y)
+        by_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
+        weight = weight * by_class[labels]
         self._fit(x, labels, weight, CategoricalLikelihood(len(classes)))
         return self
 
@@ -301,7 +302,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        return np.log(self.predict_proba(X))
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         probabilities = self.predict_proba(X)
@@ -466,7 +467,12 @@ _TEXT: dict[str, Any] = {"feature_names_in_": object, "classes_": str}
 def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
     """The estimator that `save` wrote."""
     config, tensors = modelfile.read(path)
-    kind = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}[config["estimator"]]
+    kinds = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}
+    if config.get("estimator") not in kinds:
+        raise InvalidArgumentError(
+            f"`path`: {path} holds {config.get('estimator')!r}, which this version does not know."
+        )
+    kind = kinds[config["estimator"]]
     estimator = kind(**_parameters_from_json(config["parameters"], tensors))
     for name, value in config["fitted"].items():
         # Names and labels are arrays of text; all other arrays are tensors.

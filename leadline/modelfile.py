@@ -75,21 +75,25 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
 def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors) -> None:
     """Write the file whole or not at all."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise InvalidArgumentError(f"`path` must be a file, got {path}, which is something else.")
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
+    part = None
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InvalidArgumentError(f"`path`: cannot write {path}: {error.strerror}.") from error
-    os.close(handle)
-    try:
+        os.close(handle)
         save_file(tensors, part, metadata=header)
         os.chmod(part, 0o666 & ~_umask())  # as any file that is written in the ordinary way
         os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    except (OSError, SafetensorError) as error:
+        raise InvalidArgumentError(
+            f"`path`: cannot write {path}: {getattr(error, 'strerror', None) or error}."
+        ) from error
+    finally:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)  # gone already, if all went well
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:

@@ -102,7 +102,7 @@ def _log_likelihood_piece(
         log_q = model.depth_posterior.log_masses(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
-            log_p = _read_depths(model, x, _log_prob, y, jax.random.fold_in(key, i), walk)
+            log_p = _read_depths(model, x, read_log_prob, y, jax.random.fold_in(key, i), walk)
             return jnp.logaddexp(total, jax.nn.logsumexp(log_q[:, None] + log_p, axis=0))
 
         start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
@@ -230,7 +230,7 @@ def _moments(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"])
     return likelihood.moments(output)
 
 
-def _log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+def read_log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
     return likelihood.log_prob(output, y)
 
 

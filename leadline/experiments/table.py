@@ -198,7 +198,6 @@ def compare_depths(
     depths: list[Any],
     *,
     task: str,
-    n_batches: int = 8,
     **parameters: Any,
 ) -> list[dict[str, Any]]:
     """Fit the same table with several depth families (or depths), and set them side by side.
@@ -207,7 +206,6 @@ def compare_depths(
     standard error, and the depth. The lowest free energy is the family that explains the training rows best at the
     least cost; the likelihood says how it predicts.
     """
-    check_integer("n_batches", n_batches, 2)
     rows = []
     estimators = [make_estimator(task, depth=depth, **parameters) for depth in depths]
     for depth, estimator in zip(depths, estimators, strict=True):
@@ -217,7 +215,7 @@ def compare_depths(
             {
                 "depth": depth,
                 "free_energy": estimator.free_energy_,
-                "free_energy_error": _free_energy_error(estimator, x, y, n_batches),
+                "free_energy_error": _free_energy_error(estimator, x, y),
                 "nll": float(-log_p.mean()) if len(log_p) else None,
                 "nll_error": float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None,
                 "depth_mean": estimator.depth_mean_,
@@ -239,11 +237,11 @@ def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.nd
     return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
 
 
-def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray, n_batches: int) -> float:
+def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> float:
     """The standard error of a free energy from 32 weight samples, from as many in batches of four."""
     standardised, y = estimator.training_rows(x, y)
     totals = []
-    for i in range(n_batches):
+    for i in range(8):
         keys = evaluation_keys(estimator.model_, estimator.seed_, 100 + i)
         terms = evaluate_free_energy(estimator.model_, standardised, y, n_samples=4, key=keys)
         totals.append(float(np.mean(terms.total)))

@@ -7,13 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key
 
 from leadline._compilation import jit_lightly
 from leadline._loops import put_row
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
 from leadline.model import Model
+from leadline.predict import read_log_prob
 from leadline.recipes import Recipe
 from leadline.training.data import Data, Part
 from leadline.training.optimiser import update
@@ -238,7 +239,7 @@ def _validate(
         nll, log_mean, _ = sums
         log_p, weight_kl = model.network.depths(
             x,
-            _log_prob,
+            read_log_prob,
             y,
             model.likelihood,
             lowest=walk[0],
@@ -258,10 +259,6 @@ def _validate(
     n_rows = row_weight.sum()
     terms = terms_by_depth(model, n_data / n_rows * nll / n_samples, weight_kl)
     return Validated(terms, -jnp.sum(row_weight * (log_mean - jnp.log(n_samples))) / n_rows)
-
-
-def _log_prob(y: Array, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
-    return likelihood.log_prob(output, y)
 
 
 def _shuffled(n_rows: Int[Array, ""], key: Key[Array, ""], rows: Int[Array, " rows"]) -> Int[Array, " rows"]:

@@ -91,7 +91,11 @@ def init_models(
         prior_scale=recipe.prior_scale,
     )
     networks = eqx.filter_vmap(lambda key: build(key=jax.random.fold_in(key, _WEIGHTS)))(key)
-    rest = jax.tree.map(lambda a: jnp.broadcast_to(a, (key.shape[0], *a.shape)), (likelihood, posterior, prior))
+    # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
+    rest = jax.tree.map(
+        lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (key.shape[0], *a.shape)),
+        (likelihood, posterior, prior),
+    )
     return Model(networks, *rest)
 
 
@@ -323,18 +327,14 @@ def _validation_nll(
     the rows, their likelihoods where each has its own."""
     keys = jax.vmap(lambda key: jax.random.fold_in(key, _SELECTION))(keys)
     nll = np.empty(shape)
-    rows = np.asarray(task.validation.rows[:, : int(task.validation.n_rows)])
+    rows = task.validation.rows[:, : int(task.validation.n_rows)]
     groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
     for runs in groups:
-        x, y, weight = (np.asarray(a[task.table[runs[0]], rows[runs[0]]]) for a in _columns(task))
+        x, y, weight = (np.asarray(a[0]) for a in task.data.take(task.table[runs[:1]], rows[runs[:1]]))
         log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
     return nll.mean(axis=2)
-
-
-def _columns(task: Task) -> tuple[Array, Array, Array]:
-    return task.data.x, task.data.y, task.data.weight
 
 
 def _for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:

@@ -21,6 +21,7 @@ STEPS_BETWEEN_LOOKS = 10
 """The validation likelihood is estimated about this often."""
 
 MIN_LOOKS = 8
+"""Estimates before the first decision, at least."""
 
 LEAST_GAIN = 0.02
 """An improvement by less than this share of the NLL, or of 0.3 nats, is not worth twice the time."""
@@ -33,20 +34,21 @@ WORSE = 0.02
 
 
 class Clock(eqx.Module):
-    """The share of the schedules that is over: `share` at the epoch `start`, and all of it `length` epochs later, were
-    it to begin at 0. The clock is good until the epoch `end`."""
+    """The share of the schedules that is over: nothing at the epoch `start`, all of it `length` epochs later.
+
+    Training ends, as far as is known, at the epoch `end`.
+    """
 
     start: Int[Array, ""]
-    share: Float[Array, ""]
     length: Float[Array, ""]
     end: Int[Array, ""]
 
-    def __init__(self, start: int, share: float, length: float, end: int):
+    def __init__(self, start: int, length: float, end: int):
         self.start, self.end = jnp.array(start, jnp.int32), jnp.array(end, jnp.int32)
-        self.share, self.length = jnp.array(share, float), jnp.array(length, float)
+        self.length = jnp.array(length, float)
 
     def at(self, epoch: Float[Array, ""]) -> Float[Array, ""]:
-        return self.share + (epoch - self.start) / self.length
+        return (epoch - self.start) / self.length
 
 
 class FixedLength:
@@ -55,7 +57,7 @@ class FixedLength:
     def __init__(self, epochs: int, validate_every: int):
         self.end: int | None = epochs
         self.next_look, self.validate_every = epochs, validate_every
-        self.clock = Clock(0, 0.0, epochs, epochs)
+        self.clock = Clock(0, epochs, epochs)
 
     def look(self, nll: np.ndarray) -> None:
         """There is nothing to decide."""
@@ -78,7 +80,7 @@ class OwnLength:
         self._last_look = max(1, int(most / (1 + SCHEDULED)))  # the schedules need their time
         self.next_look = min(least, self._last_look)
         self.end: int | None = None
-        self.clock = Clock(0, 0.0, np.inf, most)
+        self.clock = Clock(0, np.inf, most)
 
     def look(self, nll: np.ndarray) -> None:
         """Decide how to go on from the validation NLL of the epochs so far."""
@@ -87,7 +89,7 @@ class OwnLength:
             return
         if epoch >= self._last_look or self._has_learned(nll[:: self.validate_every], epoch):
             self.end = self.next_look = min(self._most, epoch + max(1, round(SCHEDULED * epoch)))
-            self.clock = Clock(epoch, 0.0, max(1, self.end - epoch), self.end)
+            self.clock = Clock(epoch, max(1, self.end - epoch), self.end)
         else:
             self.next_look = min(epoch + 5 * self.validate_every, self._last_look)
 

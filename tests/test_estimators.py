@@ -199,6 +199,9 @@ def test_balanced_classes_have_the_same_weight_in_all():
     x, y = np.concatenate([x, X[TRAIN][:20]]), np.concatenate([y, np.zeros(20, int)])  # the second class is rare
     balanced = brief(class_weight="balanced").fit(x, y)
     assert_same_fit(balanced, brief(class_weight=dict(enumerate(60 / (2 * np.bincount(y))))).fit(x, y))
+    weight = np.random.default_rng(1).integers(1, 4, 60)  # and a row of weight 2 is two rows here too
+    weighed = brief(class_weight="balanced").fit(x, y, weight)
+    assert_same_fit(weighed, brief(class_weight="balanced").fit(np.repeat(x, weight, axis=0), np.repeat(y, weight)))
 
 
 def test_a_heavier_row_is_fitted_better(clf):
@@ -457,6 +460,8 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
         "`recipe` must be one of leadline, published, written, got 'best'.": lambda: brief(recipe="best").fit(X, Y),
         "`learning_rate` must be at least 0, got -1.": lambda: brief(learning_rate_init=-1).fit(X, Y),
         "`batch_size` must be a whole number of at least 1, got 0.": lambda: brief(batch_size=0).fit(X, Y),
+        "`y` must hold the classes [0, 1], got 7.": lambda: clf.plot_reliability(X, np.full(74, 7)),
+        "`y` must hold the classes [0, 1], got 8.": lambda: clf.training_rows(X, np.full(74, 8)),
     }
     for message, call in cases.items():
         with pytest.raises(InvalidArgumentError) as error:

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 import leadline
@@ -301,10 +300,10 @@ def test_only_modules_of_the_list_are_built(plain, saved):
     config, tensors = modelfile.read(saved)
     wrong = {**config, "model": {**config["model"], "module": "Popen"}}
     modelfile.write(saved, wrong, tensors)
-    with pytest.raises((KeyError, ValueError), match="Popen"):
+    with pytest.raises(InvalidArgumentError, match="holds a 'Popen', which this version does not know"):
         leadline.load(saved)
     modelfile.write(saved, {**config, "estimator": "Popen"}, tensors)
-    with pytest.raises((KeyError, ValueError), match="Popen"):
+    with pytest.raises(InvalidArgumentError, match="holds 'Popen', which this version does not know"):
         leadline.load(saved)
 
 
@@ -339,7 +338,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(plain, saved):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
     try:
-        with pytest.raises((OSError, SafetensorError, InvalidArgumentError), match="File too large"):
+        with pytest.raises(InvalidArgumentError, match="File too large"):
             plain.save(saved)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -352,6 +351,18 @@ def test_a_place_that_is_not_there_is_one_sentence(plain, tmp_path):
     with pytest.raises(InvalidArgumentError) as error:
         plain.save(path)
     assert str(error.value) == f"`path`: cannot write {path}: No such file or directory."
+
+
+def test_what_is_no_file_is_not_replaced(plain, tmp_path):
+    """A folder, or a device such as /dev/null, which a careless `os.replace` would remove."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe):
+        with pytest.raises(InvalidArgumentError) as error:
+            plain.save(path)
+        assert str(error.value) == f"`path` must be a file, got {path}, which is something else."
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
 
 
 def test_a_file_has_the_rights_of_any_other(plain, saved, tmp_path):

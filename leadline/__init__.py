@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from leadline._checks import InvalidArgumentError
+from leadline._compilation import keep_programs
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.free_energy import FreeEnergy, free_energy
@@ -53,6 +54,8 @@ __all__ = [
     "train",
     "uncertainty",
 ]
+
+keep_programs()  # before JAX compiles for the first time: later it would not be heard
 
 
 def __getattr__(name: str) -> Any:

@@ -460,8 +460,8 @@ def _axes(ax: "Axes | None") -> "Axes":
     return pyplot.subplots(layout="constrained")[1]
 
 
-_TEXT: dict[str, Any] = {"feature_names_in_": object, "classes_": str}
-"""The arrays of text and their types; all other arrays are tensors."""
+_NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
+"""The arrays that may hold text, and their types; all other arrays are tensors."""
 
 
 def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
@@ -475,11 +475,7 @@ def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
     kind = kinds[config["estimator"]]
     estimator = kind(**_parameters_from_json(config["parameters"], tensors))
     for name, value in config["fitted"].items():
-        # Names and labels are arrays of text; all other arrays are tensors.
-        as_array = name in ("feature_names_in_", "classes_")
-        setattr(
-            estimator, name, np.array(value, object if name == "feature_names_in_" else None) if as_array else value
-        )
+        setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
     for name, value in tensors.items():
         if "." not in name:
             setattr(estimator, name, value)

@@ -60,7 +60,11 @@ def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
 
 def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
     """The module that was described."""
-    kind = _MODULES[description["module"]]
+    kind = _MODULES.get(description["module"])
+    if kind is None:
+        raise InvalidArgumentError(
+            f"`path`: the file holds a {description['module']!r}, which this version does not know."
+        )
     module = object.__new__(kind)
     for field in dataclasses.fields(kind):
         given = description["fields"][field.name]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
 from leadline._checks import InvalidArgumentError, check_integer, check_share
-from leadline._compilation import jit_lightly
+from leadline._compilation import jit_lightly, make_room
 from leadline._numerics import bucket
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
@@ -141,6 +141,7 @@ def train(
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts), and ends
     the training by returning True; `on_call` sees the whole state after every compiled call.
     """
+    make_room()
     recipe = get_recipe(recipe)
     temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
     n_restarts = recipe.n_restarts if n_restarts is None else n_restarts

@@ -14,6 +14,7 @@ from leadline import (
     RECIPES,
     CategoricalDepth,
     CategoricalLikelihood,
+    DepthDistribution,
     FixedDepth,
     GaussianLikelihood,
     InvalidArgumentError,
@@ -153,6 +154,24 @@ def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
     assert compilations(96, 5) == 0
     assert compilations(91, 3) == 0
     assert compilations(96, 2, learning_rate=0.01, depth_learning_rate=0.01, temperature=0.5, initial_scale=0.1) == 0
+
+
+class TwoDepths(DepthDistribution):
+    """Depths 0 and 1, by the log of their odds."""
+
+    log_odds: jax.Array
+
+    def log_masses(self, n):
+        masses = jax.nn.log_sigmoid(jnp.stack([self.log_odds, -self.log_odds]))
+        return jnp.concatenate([masses, jnp.full(n - 2, -jnp.inf)])
+
+
+def test_a_family_of_ones_own_compiles_once_though_its_numbers_are_weakly_typed(caplog):
+    depth = TwoDepths(jnp.array(0.0)), TwoDepths(jnp.array(0.3))
+    assert depth[0].log_odds.weak_type
+    with caplog.at_level(logging.WARNING), jax.log_compiles():
+        small_train(depth=depth, epochs=16, seeds=[0])
+    assert sum("Finished XLA compilation" in r and "train_epochs" in r for r in caplog.messages) == 1
 
 
 def test_a_run_does_not_depend_on_its_neighbours():

@@ -1,0 +1,92 @@
+"""Compiled programs: kept on disk for the next process, and forgotten before they are too many for this one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from leadline._compilation import _forget_oldest, make_room
+
+# 0.1 s of compilation, and whether it was spent
+COMPILE = """if True:
+    import jax, leadline
+    import jax.numpy as jnp
+    hits = []
+    jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
+    def slow(x):
+        for i in range(200):
+            x = jnp.sort(x) @ x + i
+        return x
+    jax.jit(slow)(jnp.ones((3, 3)))
+    print(jax.config.jax_compilation_cache_dir, "/jax/compilation_cache/cache_hits" in hits)
+"""
+
+
+def run(**environment):
+    """Where programs are kept, and whether one was found there."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    command = [sys.executable, "-c", COMPILE]
+    done = subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    folder, hit = done.stdout.split()
+    return folder, hit == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where the cache lies is the system's business")
+def test_the_next_process_reads_what_this_one_compiled(tmp_path):
+    folder = str(tmp_path / "leadline" / "programs")
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, False)
+    assert any("jit_slow" in name for name in os.listdir(folder))
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, True)
+
+
+def test_jax_s_own_settings_come_first(tmp_path):
+    own, other = tmp_path / "own", tmp_path / "other"
+    assert run(XDG_CACHE_HOME=str(own), JAX_COMPILATION_CACHE_DIR=str(other)) == (str(other), False)
+    assert run(XDG_CACHE_HOME=str(own), JAX_ENABLE_COMPILATION_CACHE="0") == ("None", False)
+    assert not own.exists()
+
+
+def test_a_home_that_cannot_be_written_does_no_harm(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert run(XDG_CACHE_HOME=str(tmp_path / "file")) == ("None", False)
+
+
+def test_the_oldest_programs_go_first(tmp_path):
+    for age, name in enumerate(["newest", "middle", "oldest"]):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    _forget_oldest(tmp_path, most_bytes=20)
+    assert sorted(os.listdir(tmp_path)) == ["middle", "newest"]
+    _forget_oldest(tmp_path, most_bytes=20)
+    assert sorted(os.listdir(tmp_path)) == ["middle", "newest"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux counts them")
+def test_programs_are_forgotten_before_they_are_too_many():
+    def mappings():
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    traced = []
+
+    @jax.jit
+    def program(x):
+        traced.append(x.shape)
+        return jnp.cumsum(jnp.sin(x))
+
+    program(jnp.ones(5))
+    make_room()  # there is plenty
+    program(jnp.ones(5))
+    assert len(traced) == 1
+    before = mappings()
+    make_room(most_mappings=before)
+    program(jnp.ones(5))
+    assert len(traced) == 1
+    make_room(most_mappings=before // 2)
+    assert mappings() < before
+    program(jnp.ones(5))
+    assert len(traced) == 2

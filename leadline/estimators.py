@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from leadline import ensemble, metrics, modelfile, plots
-from leadline._checks import InvalidArgumentError, check_share
+from leadline._checks import InvalidArgumentError, check_integer, check_share
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
-from leadline.predict import Uncertainty, uncertainty
+from leadline.predict import Uncertainty, rows_at_once, uncertainty
 from leadline.pruning import Pruning, effective_width, prune
 from leadline.recipes import Depth, Recipe, get_recipe
 from leadline.training.loop import run_model, train
@@ -100,6 +100,8 @@ class DepthEstimator(BaseEstimator):
         if self.learning_rate_init is not None:
             recipe = replace(recipe, learning_rate=self.learning_rate_init)
         check_share("validation_fraction", self.validation_fraction)
+        if self.max_iter is not None:
+            check_integer("max_iter", self.max_iter, 1)
         own_length = self.early_stopping and len(x) > 1
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         temperature: Any = self._default_temperature if self.temperature is None else self.temperature
@@ -320,7 +322,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         y = np.asarray(y)
         unknown = y[~np.isin(y, self.classes_)]
         if len(unknown):
-            raise InvalidArgumentError(f"`y` must hold the classes {self.classes_.tolist()}, got {unknown[0]!r}.")
+            raise InvalidArgumentError(f"`y` must hold the classes {self.classes_.tolist()}, got {unknown.tolist()[0]!r}.")
         return np.searchsorted(self.classes_, y)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
@@ -393,21 +395,29 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         """The central interval of the predictive distribution that holds the target so often, [rows, 2]."""
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"`coverage` must lie between 0 and 1, got {coverage}.")
-        mixture = self._mixture(X)
-        ends = [mixture.quantile(level) for level in (0.5 - coverage / 2, 0.5 + coverage / 2)]
-        return self.y_mean_ + self.y_scale_ * np.stack(ends, axis=1)
+
+        def ends(mixture: GaussianMixture) -> np.ndarray:
+            return np.stack([mixture.quantile(level) for level in (0.5 - coverage / 2, 0.5 + coverage / 2)], axis=1)
+
+        return self.y_mean_ + self.y_scale_ * self._by_mixture(ends, X)
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
-        return self._mixture(X).cdf(self._targets(y))
+        return self._by_mixture(GaussianMixture.cdf, X, self._targets(y))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """ln p(y | x), row by row, in the units of y."""
-        return self._mixture(X).log_density(self._targets(y)) - np.log(self.y_scale_)
+        return self._by_mixture(GaussianMixture.log_density, X, self._targets(y)) - np.log(self.y_scale_)
 
-    def _mixture(self, X: Any) -> GaussianMixture:  # noqa: N803
+    def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
+        """`function(mixture, *columns)` for the predictive distributions, a bounded number of rows at a time."""
         x = self._checked(X)
-        return ensemble.predictive_mixture(self.model_, x, self._n_samples, self.seed_)
+        pieces = []
+        for start in range(0, len(x), rows_at_once()):
+            rows = slice(start, start + rows_at_once())
+            mixture = ensemble.predictive_mixture(self.model_, x[rows], self._n_samples, self.seed_)
+            pieces.append(function(mixture, *(column[rows] for column in columns)))
+        return np.concatenate(pieces)
 
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
         """For every row, variances: noise, weights and depth, which sum to the square of the predicted deviation."""
@@ -422,6 +432,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return self._checked(X), self._targets(y)
 
     def _targets(self, y: Any) -> np.ndarray:
+        check_is_fitted(self)
         return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
 
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803

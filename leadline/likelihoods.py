@@ -43,7 +43,7 @@ class Likelihood(eqx.Module):
         """The classes, where there are any: parts of the data are to have them in proportion."""
 
     @abc.abstractmethod
-    def nll_of_guessing(self, y: np.ndarray) -> float:
+    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
         """Nats per row of the best prediction that does not look at x."""
 
     @abc.abstractmethod
@@ -82,8 +82,8 @@ class CategoricalLikelihood(Likelihood):
     def labels(self, y: np.ndarray) -> np.ndarray:
         return y
 
-    def nll_of_guessing(self, y: np.ndarray) -> float:
-        return float(scipy.special.entr(np.bincount(y) / len(y)).sum())
+    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
+        return float(scipy.special.entr(np.bincount(y, weight) / weight.sum()).sum())
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y)
@@ -132,8 +132,9 @@ class GaussianLikelihood(Likelihood):
     def labels(self, y: np.ndarray) -> None:
         return None
 
-    def nll_of_guessing(self, y: np.ndarray) -> float:
-        return float(np.sum(0.5 * np.log(2 * np.pi * np.e * np.maximum(y.var(axis=0), 1e-12))))
+    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
+        variance = np.average(np.square(y - np.average(y, axis=0, weights=weight)), axis=0, weights=weight)
+        return float(np.sum(0.5 * np.log(2 * np.pi * np.e * np.maximum(variance, 1e-12))))
 
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y, float)

@@ -309,6 +309,14 @@ def test_a_warm_start_starts_from_the_weights_of_the_last_fit():
     assert warm.n_iter_ == 1
 
 
+def test_a_warm_start_at_several_temperatures_starts_all_of_them_from_the_last_fit():
+    x, y = X[TRAIN], Y[TRAIN]
+    est = brief().fit(x, y)
+    before = est.model_.network.first.layer.weight_mean
+    warm = est.set_params(learning_rate_init=0.0, max_iter=1, warm_start=True, temperature="auto").fit(x, y)
+    np.testing.assert_array_equal(warm.model_.network.first.layer.weight_mean, before)
+
+
 def test_a_warm_start_needs_the_same_classes():
     est = brief(warm_start=True).fit(X[TRAIN], Y[TRAIN])
     with pytest.raises(InvalidArgumentError) as error:
@@ -400,11 +408,13 @@ def test_intervals_are_nested_and_hold_what_the_distribution_says(reg):
         for end, level in zip(ends.T, (0.5 - coverage / 2, 0.5 + coverage / 2), strict=True):
             np.testing.assert_allclose(reg.predict_cdf(LINE, end), level, rtol=CLOSED_FORM["float64"])
     np.testing.assert_array_equal(reg.predict_interval(LINE), intervals[0.9])
+    many = np.tile(LINE, (20, 1))  # more rows than are looked at together
+    np.testing.assert_allclose(reg.predict_interval(many), np.tile(intervals[0.9], (20, 1)), rtol=MANY_SUMS)
 
 
 def test_the_mixture_has_the_moments_of_the_prediction_and_the_density_of_its_cdf(reg):
     mean, std = reg.predict(LINE, return_std=True)
-    mixture = reg._mixture(LINE)
+    mixture = reg._by_mixture(lambda mixture: np.array([mixture], object), LINE)[0]
     assert isinstance(mixture, GaussianMixture)
     assert mixture.share.sum() == pytest.approx(1, rel=MANY_SUMS)
     mixed = mixture.share @ mixture.mean
@@ -457,6 +467,7 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
         "`X` must have two columns to draw its plane, got 3.": lambda: three.plot_decision(np.ones((9, 3)), Y[:9]),
         "`width` must be a whole number of at least 1, got 0.": lambda: brief(width=0).fit(X, Y),
         "`validation_fraction` must lie between 0 and 1, got 1.5.": lambda: brief(validation_fraction=1.5).fit(X, Y),
+        "`max_iter` must be a whole number of at least 1, got 0.": lambda: brief(max_iter=0).fit(X, Y),
         "`recipe` must be one of leadline, published, written, got 'best'.": lambda: brief(recipe="best").fit(X, Y),
         "`learning_rate` must be at least 0, got -1.": lambda: brief(learning_rate_init=-1).fit(X, Y),
         "`batch_size` must be a whole number of at least 1, got 0.": lambda: brief(batch_size=0).fit(X, Y),

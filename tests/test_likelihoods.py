@@ -38,6 +38,19 @@ def test_gaussian_is_scipys(precision):
     np.testing.assert_allclose(moments[:, 1] - moments[:, 0] ** 2, np.full((7, 2), 0.49), rtol=MANY_SUMS)
 
 
+def test_guessing_costs_the_entropy_of_the_targets_and_a_weight_is_a_number_of_rows():
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 5, 30)
+    labels, numbers = rng.integers(3, size=30), rng.normal(size=(30, 2)) * [1, 5]
+    shares = np.bincount(np.repeat(labels, weight)) / weight.sum()
+    guess = CategoricalLikelihood(3).nll_of_guessing(labels, weight)
+    assert guess == pytest.approx(stats.entropy(shares), rel=CLOSED_FORM["float64"])
+    repeated = np.repeat(numbers, weight, axis=0)
+    expected = stats.norm(repeated.mean(0), repeated.std(0)).entropy().sum()
+    guess = GaussianLikelihood(2).nll_of_guessing(numbers, weight)
+    assert guess == pytest.approx(expected, rel=CLOSED_FORM["float64"])
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [

@@ -136,7 +136,8 @@ def train(
     `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and
     keeps, for every seed, the one with the best validation likelihood. With `own_length` the validation likelihood
     decides how long to train, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start
-    from, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand and keeps what it has.
+    from, one per seed and restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in
+    hand and keeps what it has.
 
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts), and ends
     the training by returning True; `on_call` sees the whole state after every compiled call.
@@ -165,14 +166,15 @@ def train(
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
     draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
     state = init_state(
-        draw_models() if start is None else _checked_start(start, draw_models),
+        draw_models() if start is None else _checked_start(start, draw_models, shape),
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
         jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
     )
     batch_size = min(batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
     if own_length:
-        pace = OwnLength(epochs, steps_per_epoch, float(np.mean([likelihood.nll_of_guessing(y) for y in tables[1]])))
+        guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
+        pace = OwnLength(epochs, steps_per_epoch, float(np.mean(guessing)))
     else:
         pace = FixedLength(epochs, 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS))
     task = Task(
@@ -304,15 +306,19 @@ def _run(
     return storage.all_of(storage.fit(state)), rows
 
 
-def _checked_start(start: Model, draw_models: Callable[..., Model]) -> Model:
-    """A copy of the models to start from, which must be such as would be drawn."""
+def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple[int, int, int]) -> Model:
+    """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
+    n_seeds, _, n_restarts = shape
+    if start.network.first.layer.bias_mean.shape[0] == n_seeds * n_restarts:
+        runs = np.broadcast_to(np.arange(n_seeds * n_restarts).reshape(n_seeds, 1, n_restarts), shape).ravel()
+        start = jax.tree.map(lambda a: a[runs], start)
     drawn = draw_models(capacity=start.capacity)
     shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
     if jax.tree.structure(start) != jax.tree.structure(drawn) or shapes[0] != shapes[1]:
         raise InvalidArgumentError(
             "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
         )
-    return jax.tree.map(jnp.copy, start)
+    return start
 
 
 def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:

@@ -189,4 +189,5 @@ def test_gradients_agree_with_finite_differences():
 
 def test_a_family_has_its_conformance_tested_only_if_listed():
     listed = {type(build()) for build in FAMILIES.values()}
-    assert set(DepthDistribution.__subclasses__()) <= listed
+    ours = {family for family in DepthDistribution.__subclasses__() if family.__module__.startswith("leadline")}
+    assert ours <= listed

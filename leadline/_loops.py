@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int, PyTree
 
 Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
@@ -19,12 +20,42 @@ Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
 
 def row(stack: PyTree, i: Int[Array, ""]) -> PyTree:
     """Row i of every array in a pytree of stacks."""
-    return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, i, keepdims=False), stack)
+    return jax.tree.map(lambda a: _row(a, i), stack)
 
 
 def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
     """The stacks with row i replaced."""
-    return jax.tree.map(lambda a, v: lax.dynamic_update_index_in_dim(a, v, i, 0), stack, value)
+    return jax.tree.map(lambda a, v: _put_row(a, v, i), stack, value)
+
+
+# Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all.
+
+
+@custom_vmap
+def _row(array: Array, i: Array) -> Array:
+    return lax.dynamic_index_in_dim(array, i, keepdims=False)
+
+
+@_row.def_vmap
+def _row_of_each(size: int, batched: list[bool], array: Array, i: Array) -> tuple[Array, bool]:
+    if batched[1]:
+        return jax.vmap(partial(lax.dynamic_index_in_dim, keepdims=False), (0 if batched[0] else None, 0))(
+            array, i
+        ), True
+    return lax.dynamic_index_in_dim(array, i, axis=1 if batched[0] else 0, keepdims=False), batched[0]
+
+
+@custom_vmap
+def _put_row(array: Array, value: Array, i: Array) -> Array:
+    return lax.dynamic_update_index_in_dim(array, value, i, 0)
+
+
+@_put_row.def_vmap
+def _put_row_of_each(size: int, batched: list[bool], array: Array, value: Array, i: Array) -> tuple[Array, bool]:
+    array, value = (a if b else jnp.broadcast_to(a, (size, *a.shape)) for a, b in zip((array, value), batched))
+    if batched[2]:
+        return jax.vmap(partial(lax.dynamic_update_index_in_dim, axis=0))(array, value, i), True
+    return lax.dynamic_update_index_in_dim(array, value, i, 1), True
 
 
 def _empty_stack(n_rows: int, rows: PyTree) -> PyTree:

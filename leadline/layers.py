@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from leadline._checks import check_choice, check_positive
 from leadline._numerics import softplus_inverse
+from leadline._random import normal
 
 Noise = Literal["local", "weights"]
 """How a layer draws: `local` noise on the pre-activations, one draw per data point (local reparameterisation), or one
@@ -79,12 +80,12 @@ class GaussianLinear(eqx.Module):
     def _local(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
         bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
-        draw = jax.random.normal(key, (*x.shape[:-1], *self.bias_mean.shape), x.dtype)
+        draw = normal(key, (*x.shape[:-1], *self.bias_mean.shape), x.dtype)
         return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
 
     def _sampled(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
         n_out, n_in = self.weight_mean.shape
-        draw = jax.random.normal(key, (n_out, n_in + 1), x.dtype)
+        draw = normal(key, (n_out, n_in + 1), x.dtype)
         weight = self.weight_mean + jax.nn.softplus(self.weight_raw) * draw[:, :-1]
         bias = self.bias_mean + jax.nn.softplus(self.bias_raw) * draw[:, -1]
         return x @ weight.T + bias
@@ -142,8 +143,9 @@ def _local_linear(
 
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
     mean = x @ weight_mean.T + bias_mean
-    scale = jnp.sqrt(jnp.square(x) @ weight_variance.T + bias_variance)
-    return mean + scale * draw, (x, weight_mean, weight_variance, 0.5 * draw / scale)
+    variance = jnp.square(x) @ weight_variance.T + bias_variance
+    slope = draw / (2 * jnp.sqrt(variance))
+    return mean + 2 * variance * slope, (x, weight_mean, weight_variance, slope)
 
 
 def _local_reverse(residuals, d_mean):

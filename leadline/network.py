@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import check_integer
 from leadline._loops import bounded_scan, skip_unless
+from leadline._random import fold_in
 from leadline.layers import GaussianLinear, Noise
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
@@ -102,7 +103,7 @@ def _visit(
     fixed, key, lowest = shared
     hidden, path_kl = carry
     depth = i + 1
-    layer_key, head_key = jax.random.split(jax.random.fold_in(key, depth))
+    layer_key, head_key = fold_in(key, 2 * depth), fold_in(key, 2 * depth + 1)
     hidden = leaky_relu(block.layer(hidden, key=layer_key, noise=noise))
     path_kl = path_kl + block.layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
 

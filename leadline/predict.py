@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import InvalidArgumentError, check_features, check_integer
 from leadline._compilation import jit_lightly
+from leadline._random import fold_in
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.model import Model, check_fits
 from leadline.network import Readout
@@ -80,7 +81,7 @@ def _predict_piece(
         q = model.depth_posterior.pmf(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
-            moments = _read_depths(model, x, _moments, None, jax.random.fold_in(key, i), walk)
+            moments = _read_depths(model, x, _moments, None, fold_in(key, i), walk)
             return total + jnp.tensordot(q, moments, axes=1)
 
         start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
@@ -102,7 +103,7 @@ def _log_likelihood_piece(
         log_q = model.depth_posterior.log_masses(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
-            log_p = _read_depths(model, x, read_log_prob, y, jax.random.fold_in(key, i), walk)
+            log_p = _read_depths(model, x, read_log_prob, y, fold_in(key, i), walk)
             return jnp.logaddexp(total, jax.nn.logsumexp(log_q[:, None] + log_p, axis=0))
 
         start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
@@ -179,7 +180,7 @@ def _outputs_piece(
     walk: tuple[Int[Array, ""], Int[Array, ""]],
 ) -> Float[Array, "runs samples depths rows out"]:
     def one_run(model: Model, key: Key[Array, ""]) -> Array:
-        read = lambda i: _read_depths(model, x, _output, None, jax.random.fold_in(key, i), walk)  # noqa: E731
+        read = lambda i: _read_depths(model, x, _output, None, fold_in(key, i), walk)  # noqa: E731
         return jax.lax.map(read, jnp.arange(n_samples))
 
     return jax.vmap(one_run)(models, key)
@@ -201,7 +202,7 @@ def _depth_moments_piece(
 
     def one_run(model: Model, key: Key[Array, ""]) -> PyTree:
         def add_sample(i: Array, total: PyTree) -> PyTree:
-            values = _read_depths(model, x, _moments_and_noise, None, jax.random.fold_in(key, i), walk)
+            values = _read_depths(model, x, _moments_and_noise, None, fold_in(key, i), walk)
             return jax.tree.map(jnp.add, total, values)
 
         output = jnp.zeros((model.capacity + 1, x.shape[0], model.likelihood.n_outputs), x.dtype)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from leadline._compilation import jit_lightly
 from leadline._loops import put_row
+from leadline._random import fold_in
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
 from leadline.model import Model
@@ -117,7 +118,7 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
         x, y, weight = task.data.take(task.table, rows)
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
-        keys = jax.vmap(jax.random.fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
+        keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
         share = task.clock.at(state.epoch + state.step / n_steps)
         rate = task.learning_rate * task.recipe.rate_factor(share)
         rates = (rate, task.depth_learning_rate)
@@ -244,7 +245,7 @@ def _validate(
             model.likelihood,
             lowest=walk[0],
             highest=walk[1],
-            key=jax.random.fold_in(key, i),
+            key=fold_in(key, i),
             noise=noise,
         )
         # Depth by depth, so that the sum rounds alike before and after growth.
@@ -268,4 +269,4 @@ def _shuffled(n_rows: Int[Array, ""], key: Key[Array, ""], rows: Int[Array, " ro
 
 
 def _stream(key: Key[Array, " runs"], purpose: int, epoch: Int[Array, ""]) -> Key[Array, " runs"]:
-    return jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, purpose), epoch))(key)
+    return jax.vmap(lambda key: fold_in(fold_in(key, purpose), epoch))(key)

@@ -1,0 +1,54 @@
+"""Random numbers in as few operations as possible: many small draws make up a training step.
+
+Threefry-2x32 with 20 rounds (Salmon et al. 2011), which is also JAX's default generator. JAX's own functions hash in
+loops, which XLA's CPU backend runs slowly for small arrays and compiles slowly for all; here a draw is one kernel.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, UInt32
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = np.uint32(0x1BD11BDA)
+
+
+def threefry(
+    key: tuple[UInt32[Array, "..."], UInt32[Array, "..."]], counter: tuple[UInt32[Array, "..."], UInt32[Array, "..."]]
+) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+    """The two words that the two words of the counter become under the two words of the key."""
+    words = (*key, key[0] ^ key[1] ^ _PARITY)
+    x, y = counter[0] + words[0], counter[1] + words[1]
+    for i in range(5):
+        for distance in _ROTATIONS[i % 2]:
+            x = x + y
+            y = ((y << np.uint32(distance)) | (y >> np.uint32(32 - distance))) ^ x
+        x, y = x + words[(i + 1) % 3], y + words[(i + 2) % 3] + np.uint32(i + 1)
+    return x, y
+
+
+def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
+    """`jax.random.fold_in`, bit for bit."""
+    words = jax.random.key_data(key)
+    data = jnp.asarray(data).astype(jnp.uint32)
+    return jax.random.wrap_key_data(jnp.stack(threefry((words[0], words[1]), (jnp.zeros_like(data), data))))
+
+
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
+    """Standard normals, by the inverse of their distribution function; not those of `jax.random.normal`.
+
+    Number i is the hash of (1, i), and `fold_in` hashes (0, data): a key may be used for both.
+    """
+    words = jax.random.key_data(key)
+    index = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
+    x, y = threefry((words[0], words[1]), (jnp.ones_like(index), index))
+    if dtype == jnp.float64:
+        whole = (x >> np.uint32(6)).astype(dtype) * 2.0**26 + (y >> np.uint32(6)).astype(dtype)
+        digits = 52
+    else:
+        whole, digits = ((x ^ y) >> np.uint32(9)).astype(dtype), 23
+    # Midpoints of equal parts of (-1, 1): symmetric, and never an end, where the inverse is infinite.
+    uniform = (whole + 0.5) * 2.0 ** (1 - digits) - 1
+    return math.sqrt(2) * jax.lax.erf_inv(uniform)

@@ -135,6 +135,9 @@ def dynamic_scan(
     return lax.fori_loop(0, length, step, (carry, _empty_stack(_n_rows(xs), y)))
 
 
+_KEPT = jax.checkpoint_policies.save_only_these_names("kept")
+
+
 def _forward(
     body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
 ) -> tuple[PyTree, PyTree]:
@@ -142,7 +145,7 @@ def _forward(
 
     def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:
         nonlocal pullback_def
-        (carry, y), pullback = jax.vjp(partial(body, i, fixed), params, carry, row(xs, i))
+        (carry, y), pullback = jax.vjp(jax.checkpoint(partial(body, i, fixed), policy=_KEPT), params, carry, row(xs, i))
         saved, pullback_def = jax.tree.flatten(pullback)
         return carry, y, saved
 

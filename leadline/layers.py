@@ -1,10 +1,12 @@
 """The mean-field Gaussian linear layer."""
 
+import math
 from typing import Literal, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
 from leadline._checks import check_choice, check_positive
@@ -90,6 +92,20 @@ class GaussianLinear(eqx.Module):
         bias = self.bias_mean + jax.nn.softplus(self.bias_raw) * draw[:, -1]
         return x @ weight.T + bias
 
+    def pack(self) -> "PackedLinear":
+        """The same layer as one array; a stack of layers under `jax.vmap`."""
+        arrays, structure = jax.tree.flatten(self)
+        shapes = tuple(array.shape for array in arrays)
+        return PackedLinear(jnp.concatenate([array.ravel() for array in arrays]), structure, shapes)
+
+    def unpack(self) -> "GaussianLinear":
+        return self
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        """The axes in front, where this is not one layer but a stack of them."""
+        return self.bias_mean.shape[:-1]
+
     def kl(self) -> Float[Array, ""]:
         """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
         if self.prior == "weight":
@@ -107,6 +123,23 @@ class GaussianLinear(eqx.Module):
         if self.prior == "weight":
             return _best_scale(self.weight_mean, self.weight_raw), _best_scale(self.bias_mean, self.bias_raw)
         return jnp.array(self.prior_scale), jnp.array(self.prior_scale)
+
+
+class PackedLinear(eqx.Module):
+    """A layer (or a stack of them) as one array of numbers: a training step then moves one array, not six."""
+
+    numbers: Float[Array, "*stack n"]
+    structure: jax.tree_util.PyTreeDef = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    def unpack(self) -> GaussianLinear:
+        parts = jax.lax.split(self.numbers, [math.prod(shape) for shape in self.shapes], axis=len(self.stack))
+        arrays = [part.reshape(*self.stack, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, arrays)
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        return self.numbers.shape[:-1]
 
 
 def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: Array) -> Float[Array, ""]:
@@ -144,8 +177,8 @@ def _local_linear(
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
     mean = x @ weight_mean.T + bias_mean
     variance = jnp.square(x) @ weight_variance.T + bias_variance
-    slope = draw / (2 * jnp.sqrt(variance))
-    return mean + 2 * variance * slope, (x, weight_mean, weight_variance, slope)
+    slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), "kept")
+    return checkpoint_name(mean + 2 * variance * slope, "kept"), (x, weight_mean, weight_variance, slope)
 
 
 def _local_reverse(residuals, d_mean):

@@ -29,6 +29,12 @@ class Model(eqx.Module):
     depth_posterior: DepthDistribution
     depth_prior: DepthDistribution
 
+    def pack(self) -> "Model":
+        return eqx.tree_at(lambda model: model.network, self, self.network.pack())
+
+    def unpack(self) -> "Model":
+        return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
+
     @property
     def capacity(self) -> int:
         return self.network.capacity

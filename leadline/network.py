@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from leadline._checks import check_integer
 from leadline._loops import bounded_scan, skip_unless
 from leadline._random import fold_in
-from leadline.layers import GaussianLinear, Noise
+from leadline.layers import GaussianLinear, Noise, PackedLinear
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 
@@ -20,13 +20,22 @@ Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 class Block(eqx.Module):
     """f_l and g_l: one more layer, and the head that reads the network off at its depth."""
 
-    layer: GaussianLinear
-    head: GaussianLinear
+    layer: GaussianLinear | PackedLinear
+    head: GaussianLinear | PackedLinear
 
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
         layer_key, head_key = jax.random.split(key)
         self.layer = GaussianLinear(n_in, width, key=layer_key, **weights)
         self.head = GaussianLinear(width, n_outputs, key=head_key, **weights)
+
+    def pack(self) -> "Block":
+        return self._replace(self.layer.pack(), self.head.pack())
+
+    def unpack(self) -> "Block":
+        return self._replace(self.layer.unpack(), self.head.unpack())
+
+    def _replace(self, *parts: GaussianLinear | PackedLinear) -> "Block":
+        return eqx.tree_at(lambda block: (block.layer, block.head), self, parts)
 
 
 class UnboundedNetwork(eqx.Module):
@@ -59,9 +68,19 @@ class UnboundedNetwork(eqx.Module):
         draw = eqx.filter_vmap(lambda key: Block(width, width, n_outputs, key=key, **weights))
         self.deeper = draw(jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(1, capacity + 1)))
 
+    def pack(self) -> "UnboundedNetwork":
+        """The same network with every layer and head as one array: how training keeps it."""
+        return self._replace(self.first.pack(), jax.vmap(Block.pack)(self.deeper))
+
+    def unpack(self) -> "UnboundedNetwork":
+        return self._replace(self.first.unpack(), self.deeper.unpack())
+
+    def _replace(self, *blocks: Block) -> "UnboundedNetwork":
+        return eqx.tree_at(lambda network: (network.first, network.deeper), self, blocks)
+
     @property
     def capacity(self) -> int:
-        return self.deeper.layer.bias_mean.shape[-2]
+        return self.deeper.layer.stack[-1]
 
     @property
     def width(self) -> int:
@@ -103,6 +122,7 @@ def _visit(
     fixed, key, lowest = shared
     hidden, path_kl = carry
     depth = i + 1
+    block = block.unpack()
     layer_key, head_key = fold_in(key, 2 * depth), fold_in(key, 2 * depth + 1)
     hidden = leaky_relu(block.layer(hidden, key=layer_key, noise=noise))
     path_kl = path_kl + block.layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9

@@ -102,6 +102,9 @@ def init_models(
 _init_models_quickly = jit_lightly(init_models)
 
 
+_unpack = jit_lightly(Model.unpack)
+
+
 def run_model(models: Model, run: int) -> Model:
     """One run's model out of a batch."""
     check_integer("run", run, 0, models.network.first.layer.bias_mean.shape[0] - 1)
@@ -192,7 +195,7 @@ def train(
 
     begin = time.perf_counter()
     state, rows = _run(task, state, Storage(draw_models), pace, watch, train_epochs_lightly if light else train_epochs)
-    models = state.best if recipe.keep == "lowest_free_energy" else state.model
+    models = _unpack(state.best if recipe.keep == "lowest_free_energy" else state.model)
     history = _history(rows)
     chosen, validation_nll = np.zeros(len(seeds), int), {}
     if len(temperatures) > 1:

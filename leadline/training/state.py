@@ -34,7 +34,10 @@ class Validated(eqx.Module):
 
 
 class TrainingState(eqx.Module):
-    """A batch of runs in training; every array of the models has a leading axis of runs. Positions are shared."""
+    """A batch of runs in training; every array of the models has a leading axis of runs. Positions are shared.
+
+    The models are packed (`Model.unpack` gives them back).
+    """
 
     model: Model
     optimiser: OptimiserState
@@ -55,6 +58,7 @@ class TrainingState(eqx.Module):
 
 @eqx.filter_jit
 def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"]) -> TrainingState:
+    model = jax.vmap(Model.pack)(model)
     return TrainingState(
         model=model,
         optimiser=jax.vmap(init_optimiser)(model),
@@ -84,7 +88,7 @@ def _layered(state: TrainingState) -> list[PyTree]:
 
 def fresh_layers(network: UnboundedNetwork, start: int) -> list[PyTree]:
     """The blocks of an untrained network from `start` on, as `grow` takes them."""
-    blocks = jax.tree.map(lambda a: a[:, start:], network.deeper)
+    blocks = jax.tree.map(lambda a: a[:, start:], jax.vmap(UnboundedNetwork.pack)(network).deeper)
     return [blocks, blocks, jax.vmap(init_deeper)(blocks)]
 
 

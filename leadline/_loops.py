@@ -13,9 +13,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Int, PyTree
 
 Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
+
+KEPT = "kept"
+"""The name (`jax.ad_checkpoint.checkpoint_name`) of what a body has computed and its reverse pass should not again."""
+
+_POLICY = jax.checkpoint_policies.save_only_these_names(KEPT)
 
 
 def row(stack: PyTree, i: Int[Array, ""]) -> PyTree:
@@ -32,27 +37,27 @@ def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
 
 
 @custom_vmap
-def _row(array: Array, i: Array) -> Array:
+def _row(array: Array, i: Any) -> Array:
     return lax.dynamic_index_in_dim(array, i, keepdims=False)
 
 
 @_row.def_vmap
-def _row_of_each(size: int, batched: list[bool], array: Array, i: Array) -> tuple[Array, bool]:
+def _row_of_each(size: int, batched: list[bool], array: Array, i: Any) -> tuple[Array, bool]:
     if batched[1]:
-        return jax.vmap(partial(lax.dynamic_index_in_dim, keepdims=False), (0 if batched[0] else None, 0))(
-            array, i
-        ), True
-    return lax.dynamic_index_in_dim(array, i, axis=1 if batched[0] else 0, keepdims=False), batched[0]
+        of_each = jax.vmap(partial(lax.dynamic_index_in_dim, keepdims=False), (0 if batched[0] else None, 0))
+        return of_each(array, i), True
+    return lax.dynamic_index_in_dim(array, i, axis=1, keepdims=False), True
 
 
 @custom_vmap
-def _put_row(array: Array, value: Array, i: Array) -> Array:
+def _put_row(array: Array, value: Array, i: Any) -> Array:
     return lax.dynamic_update_index_in_dim(array, value, i, 0)
 
 
 @_put_row.def_vmap
-def _put_row_of_each(size: int, batched: list[bool], array: Array, value: Array, i: Array) -> tuple[Array, bool]:
-    array, value = (a if b else jnp.broadcast_to(a, (size, *a.shape)) for a, b in zip((array, value), batched))
+def _put_row_of_each(size: int, batched: list[bool], array: Array, value: Array, i: Any) -> tuple[Array, bool]:
+    array = array if batched[0] else jnp.broadcast_to(array, (size, *array.shape))
+    value = value if batched[1] else jnp.broadcast_to(value, (size, *value.shape))
     if batched[2]:
         return jax.vmap(partial(lax.dynamic_update_index_in_dim, axis=0))(array, value, i), True
     return lax.dynamic_update_index_in_dim(array, value, i, 1), True
@@ -112,19 +117,12 @@ def update_rows(
     return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
 
 
-def skip_unless(wanted: Bool[Array, ""], function: Callable[[], PyTree]) -> PyTree:
-    """The function's value, or zeros; on a CPU without the work."""
-    zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(function))
-    if loops_are_dynamic():
-        return lax.cond(wanted, function, lambda: zeros)
-    return jax.tree.map(lambda a, zero: jnp.where(wanted, a, zero), function(), zeros)
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def dynamic_scan(
     body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
 ) -> tuple[PyTree, PyTree]:
-    """`bounded_scan` as a loop of that length. Its reverse pass reads back what the forward pass computed."""
+    """`bounded_scan` as a loop of that length. Its reverse pass reads back what the body named `KEPT`, and computes the
+    rest again: storing many small arrays takes longer."""
     _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))
 
     def step(i: Any, state: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
@@ -135,9 +133,6 @@ def dynamic_scan(
     return lax.fori_loop(0, length, step, (carry, _empty_stack(_n_rows(xs), y)))
 
 
-_KEPT = jax.checkpoint_policies.save_only_these_names("kept")
-
-
 def _forward(
     body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
 ) -> tuple[PyTree, PyTree]:
@@ -145,7 +140,8 @@ def _forward(
 
     def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:
         nonlocal pullback_def
-        (carry, y), pullback = jax.vjp(jax.checkpoint(partial(body, i, fixed), policy=_KEPT), params, carry, row(xs, i))
+        sparing = jax.checkpoint(partial(body, i, fixed), policy=_POLICY)
+        (carry, y), pullback = jax.vjp(sparing, params, carry, row(xs, i))
         saved, pullback_def = jax.tree.flatten(pullback)
         return carry, y, saved
 

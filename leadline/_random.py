@@ -36,14 +36,19 @@ def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
     return jax.random.wrap_key_data(jnp.stack(threefry((words[0], words[1]), (jnp.zeros_like(data), data))))
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-    """Standard normals, by the inverse of their distribution function; not those of `jax.random.normal`.
+def bits(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+    """Two random words for every number.
 
-    Number i is the hash of (1, i), and `fold_in` hashes (0, data): a key may be used for both.
+    Those of number i are the hash of (1, i), and `fold_in` hashes (0, data): a key may be used for both.
     """
     words = jax.random.key_data(key)
     index = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
-    x, y = threefry((words[0], words[1]), (jnp.ones_like(index), index))
+    return threefry((words[0], words[1]), (jnp.ones_like(index), index))
+
+
+def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
+    """Standard normals, by the inverse of their distribution function; not those of `jax.random.normal`."""
+    x, y = bits(key, shape)
     if dtype == jnp.float64:
         whole = (x >> np.uint32(6)).astype(dtype) * 2.0**26 + (y >> np.uint32(6)).astype(dtype)
         digits = 52

@@ -322,7 +322,9 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         y = np.asarray(y)
         unknown = y[~np.isin(y, self.classes_)]
         if len(unknown):
-            raise InvalidArgumentError(f"`y` must hold the classes {self.classes_.tolist()}, got {unknown.tolist()[0]!r}.")
+            raise InvalidArgumentError(
+                f"`y` must hold the classes {self.classes_.tolist()}, got {unknown.tolist()[0]!r}."
+            )
         return np.searchsorted(self.classes_, y)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803

@@ -37,7 +37,7 @@ def free_energy(
     noise: Noise = "local",
     n_data: int | Shaped[Array, ""] | None = None,
     row_weight: Float[Array, " batch"] | None = None,
-    walk: tuple[Int[Array, ""], Int[Array, ""]] | None = None,
+    highest: Int[Array, ""] | None = None,
 ) -> FreeEnergy:
     """An unbiased estimate of the free energy from a batch and one draw of the noise.
 
@@ -47,17 +47,17 @@ def free_energy(
     in print, eq. 8 has lost two signs. The expectation over L is an exact sum over the support.
 
     `n_data` is the size of the data set that the batch stands for (by default the batch itself), `row_weight` the
-    weight of each row (0 for padding), and `walk` the depths (lowest, highest) to evaluate, which must cover the
-    support of q(L).
+    weight of each row (0 for padding), and `highest` the depth to go to, by default the deepest with mass.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
-    lowest, highest = check_fits("model", model.support(), model.capacity) if walk is None else walk
+    if highest is None:
+        _, highest = check_fits("model", model.support(), model.capacity)
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()
     scale = 1.0 if n_data is None else n_data / n_batch
 
     batch_nll, weight_kl = model.network.depths(
-        x, _batch_nll, (y, weight), model.likelihood, lowest=lowest, highest=highest, key=key, noise=noise
+        x, _batch_nll, (y, weight), model.likelihood, highest=highest, key=key, noise=noise
     )
     return terms_by_depth(model, scale * batch_nll, weight_kl)
 

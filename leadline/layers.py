@@ -1,7 +1,7 @@
 """The mean-field Gaussian linear layer."""
 
 import math
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
 from leadline._checks import check_choice, check_positive
+from leadline._loops import KEPT
 from leadline._numerics import softplus_inverse
 from leadline._random import normal
 
@@ -64,7 +65,7 @@ class GaussianLinear(eqx.Module):
         scatter = (2 / (n_in + n_out)) ** 0.5
         spread = (2 / n_in) ** 0.5 if initial_means == "he" else scatter
         centre = softplus_inverse(jnp.asarray(initial_scale, float))
-        mean, shift = jnp.array([[[spread]], [[scatter]]]) * jax.random.normal(key, (2, n_out, n_in + 1))
+        mean, shift = jnp.array([[[spread]], [[scatter]]]) * normal(key, (2, n_out, n_in + 1), centre.dtype)
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
         per_unit = prior == "unit"
@@ -87,10 +88,15 @@ class GaussianLinear(eqx.Module):
 
     def _sampled(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
         n_out, n_in = self.weight_mean.shape
-        draw = normal(key, (n_out, n_in + 1), x.dtype)
-        weight = self.weight_mean + jax.nn.softplus(self.weight_raw) * draw[:, :-1]
-        bias = self.bias_mean + jax.nn.softplus(self.bias_raw) * draw[:, -1]
-        return x @ weight.T + bias
+        draw = checkpoint_name(normal(key, (n_out, n_in + 1), x.dtype), KEPT)
+        mean, raw = (
+            jnp.concatenate([weight, bias[:, None]], axis=1)
+            for weight, bias in ((self.weight_mean, self.bias_mean), (self.weight_raw, self.bias_raw))
+        )
+        sample = mean + jax.nn.softplus(raw) * draw
+        # The bias as the weight of one more input: added on its own, XLA would draw it anew for every row.
+        one = jnp.ones((*x.shape[:-1], 1), x.dtype)
+        return checkpoint_name(jnp.concatenate([x, one], axis=-1) @ sample.T, KEPT)
 
     def pack(self) -> "PackedLinear":
         """The same layer as one array; a stack of layers under `jax.vmap`."""
@@ -129,7 +135,7 @@ class PackedLinear(eqx.Module):
     """A layer (or a stack of them) as one array of numbers: a training step then moves one array, not six."""
 
     numbers: Float[Array, "*stack n"]
-    structure: jax.tree_util.PyTreeDef = eqx.field(static=True)
+    structure: Any = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def unpack(self) -> GaussianLinear:
@@ -177,8 +183,8 @@ def _local_linear(
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
     mean = x @ weight_mean.T + bias_mean
     variance = jnp.square(x) @ weight_variance.T + bias_variance
-    slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), "kept")
-    return checkpoint_name(mean + 2 * variance * slope, "kept"), (x, weight_mean, weight_variance, slope)
+    slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), KEPT)
+    return checkpoint_name(mean + 2 * variance * slope, KEPT), (x, weight_mean, weight_variance, slope)
 
 
 def _local_reverse(residuals, d_mean):

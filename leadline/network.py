@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import check_integer
-from leadline._loops import bounded_scan, skip_unless
+from leadline._loops import bounded_scan
 from leadline._random import fold_in
-from leadline.layers import GaussianLinear, Noise, PackedLinear
+from leadline.layers import GaussianLinear, Noise
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 
@@ -20,21 +20,21 @@ Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 class Block(eqx.Module):
     """f_l and g_l: one more layer, and the head that reads the network off at its depth."""
 
-    layer: GaussianLinear | PackedLinear
-    head: GaussianLinear | PackedLinear
+    layer: GaussianLinear
+    head: GaussianLinear
 
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
-        layer_key, head_key = jax.random.split(key)
-        self.layer = GaussianLinear(n_in, width, key=layer_key, **weights)
-        self.head = GaussianLinear(width, n_outputs, key=head_key, **weights)
+        self.layer = GaussianLinear(n_in, width, key=fold_in(key, 0), **weights)
+        self.head = GaussianLinear(width, n_outputs, key=fold_in(key, 1), **weights)
 
     def pack(self) -> "Block":
+        """The same block with `PackedLinear`s in the place of its layer and head."""
         return self._replace(self.layer.pack(), self.head.pack())
 
     def unpack(self) -> "Block":
         return self._replace(self.layer.unpack(), self.head.unpack())
 
-    def _replace(self, *parts: GaussianLinear | PackedLinear) -> "Block":
+    def _replace(self, *parts: Any) -> "Block":
         return eqx.tree_at(lambda block: (block.layer, block.head), self, parts)
 
 
@@ -64,9 +64,9 @@ class UnboundedNetwork(eqx.Module):
         check_integer("capacity", capacity, 1)
         check_integer("n_outputs", n_outputs, 1)
         # Block l is drawn from the key folded with l: the same weights whenever it is added.
-        self.first = Block(n_inputs, width, n_outputs, key=jax.random.fold_in(key, 0), **weights)
+        self.first = Block(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
         draw = eqx.filter_vmap(lambda key: Block(width, width, n_outputs, key=key, **weights))
-        self.deeper = draw(jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(1, capacity + 1)))
+        self.deeper = draw(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
 
     def pack(self) -> "UnboundedNetwork":
         """The same network with every layer and head as one array: how training keeps it."""
@@ -97,19 +97,18 @@ class UnboundedNetwork(eqx.Module):
         fixed: PyTree = None,
         params: PyTree = None,
         *,
-        lowest: int | Int[Array, ""] = 0,
         highest: int | Int[Array, ""],
         key: Key[Array, ""],
         noise: Noise,
     ) -> tuple[PyTree, Float[Array, " depths"]]:
         """One pass: `readout(fixed, params, Omega_L(x))` and KL[q(theta | L) || p(theta | L)] for L = 0 .. capacity.
 
-        Only the layers up to `highest` and the heads from `lowest` to `highest` are evaluated; the other rows are zero.
+        Only the layers and heads up to `highest` are evaluated; the other rows are zero.
         `readout` runs inside the loop over depths and must take what it needs as `fixed` (not differentiated) or
         `params`. Every layer draws its noise from `key` folded with its depth, so a larger capacity changes no draw.
         """
         body = partial(_visit, readout, noise)
-        shared = (fixed, key, jnp.asarray(lowest))
+        shared = (fixed, key)
         carry, first = body(jnp.array(-1), shared, params, (x, jnp.zeros((), x.dtype)), self.first)
         _, deeper = bounded_scan(body, shared, params, carry, self.deeper, jnp.asarray(highest))
         return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, deeper)
@@ -118,20 +117,15 @@ class UnboundedNetwork(eqx.Module):
 def _visit(
     readout: Readout, noise: Noise, i: Any, shared: PyTree, params: PyTree, carry: PyTree, block: Block
 ) -> tuple[PyTree, PyTree]:
-    """Block i + 1: one layer further, and, inside the support, what its head says."""
-    fixed, key, lowest = shared
+    """Block i + 1: one layer further, and what its head says."""
+    fixed, key = shared
     hidden, path_kl = carry
     depth = i + 1
-    block = block.unpack()
-    layer_key, head_key = fold_in(key, 2 * depth), fold_in(key, 2 * depth + 1)
-    hidden = leaky_relu(block.layer(hidden, key=layer_key, noise=noise))
-    path_kl = path_kl + block.layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
-
-    def read() -> PyTree:
-        output = block.head(hidden, key=head_key, noise=noise)
-        return readout(fixed, params, output), path_kl + block.head.kl()
-
-    return (hidden, path_kl), skip_unless(depth >= lowest, read)
+    layer, head = block.layer.unpack(), block.head.unpack()
+    hidden = leaky_relu(layer(hidden, key=fold_in(key, 2 * depth), noise=noise))
+    path_kl = path_kl + layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
+    output = head(hidden, key=fold_in(key, 2 * depth + 1), noise=noise)
+    return (hidden, path_kl), (readout(fixed, params, output), path_kl + head.kl())
 
 
 @jax.custom_vjp

@@ -32,8 +32,8 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
 
     Returns the likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and
     the mean square of the targets [runs, rows, 2, outputs]. All rows see the same draws. `models` and `key` have a
-    leading axis of runs; only the heads in the support of q(L) are evaluated. The mean over restarts is the prediction
-    of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
+    leading axis of runs; only the depths down to the support's end are evaluated. The mean over restarts is the
+    prediction of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
     """
     x = _checked(x, models, n_samples, key)
     return _by_pieces(_predict_piece, models, (x,), key, jnp.array(n_samples))
@@ -56,14 +56,14 @@ def _by_pieces(
     n_samples: Any,
     axis: int = 1,
 ) -> Any:
-    """`function(models, *rows, key, n_samples, walk)`, a bounded number of rows at a time.
+    """`function(models, *rows, key, n_samples, highest)`, a bounded number of rows at a time.
 
     `axis` is that of the rows in what it gives.
     """
-    n_rows, walk, pieces = len(rows[0]), _walk(models), []
+    n_rows, highest, pieces = len(rows[0]), _deepest(models), []
     for start in range(0, n_rows, rows_at_once()):
         piece = [_padded(a[start : start + rows_at_once()]) for a in rows]
-        values = function(models, *piece, key, n_samples, walk)
+        values = function(models, *piece, key, n_samples, highest)
         some = (slice(None),) * axis + (slice(n_rows - start),)
         pieces.append(jax.tree.map(lambda a, some=some: np.asarray(a)[some], values))
     return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=axis), *pieces)
@@ -75,13 +75,13 @@ def _predict_piece(
     x: Float[Array, "rows in"],
     key: Key[Array, " runs"],
     n_samples: Int[Array, ""],
-    walk: tuple[Int[Array, ""], Int[Array, ""]],
+    highest: Int[Array, ""],
 ) -> Float[Array, "runs rows ..."]:
     def one_run(model: Model, key: Key[Array, ""]) -> Float[Array, "rows ..."]:
         q = model.depth_posterior.pmf(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
-            moments = _read_depths(model, x, _moments, None, fold_in(key, i), walk)
+            moments = _read_depths(model, x, _moments, None, fold_in(key, i), highest)
             return total + jnp.tensordot(q, moments, axes=1)
 
         start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
@@ -97,13 +97,13 @@ def _log_likelihood_piece(
     y: Array,
     key: Key[Array, " runs"],
     n_samples: Int[Array, ""],
-    walk: tuple[Int[Array, ""], Int[Array, ""]],
+    highest: Int[Array, ""],
 ) -> Float[Array, "runs rows"]:
     def one_run(model: Model, key: Key[Array, ""]) -> Float[Array, " rows"]:
         log_q = model.depth_posterior.log_masses(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
-            log_p = _read_depths(model, x, read_log_prob, y, fold_in(key, i), walk)
+            log_p = _read_depths(model, x, read_log_prob, y, fold_in(key, i), highest)
             return jnp.logaddexp(total, jax.nn.logsumexp(log_q[:, None] + log_p, axis=0))
 
         start = jnp.full(x.shape[0], -jnp.inf, x.dtype)
@@ -177,10 +177,10 @@ def _outputs_piece(
     x: Float[Array, "rows in"],
     key: Key[Array, " runs"],
     n_samples: int,
-    walk: tuple[Int[Array, ""], Int[Array, ""]],
+    highest: Int[Array, ""],
 ) -> Float[Array, "runs samples depths rows out"]:
     def one_run(model: Model, key: Key[Array, ""]) -> Array:
-        read = lambda i: _read_depths(model, x, _output, None, fold_in(key, i), walk)  # noqa: E731
+        read = lambda i: _read_depths(model, x, _output, None, fold_in(key, i), highest)  # noqa: E731
         return jax.lax.map(read, jnp.arange(n_samples))
 
     return jax.vmap(one_run)(models, key)
@@ -196,13 +196,13 @@ def _depth_moments_piece(
     x: Float[Array, "rows in"],
     key: Key[Array, " runs"],
     n_samples: Int[Array, ""],
-    walk: tuple[Int[Array, ""], Int[Array, ""]],
+    highest: Int[Array, ""],
 ) -> tuple[Float[Array, "runs depths rows ..."], Float[Array, "runs depths rows ..."]]:
     """The mean moments and the mean noise at every depth."""
 
     def one_run(model: Model, key: Key[Array, ""]) -> PyTree:
         def add_sample(i: Array, total: PyTree) -> PyTree:
-            values = _read_depths(model, x, _moments_and_noise, None, fold_in(key, i), walk)
+            values = _read_depths(model, x, _moments_and_noise, None, fold_in(key, i), highest)
             return jax.tree.map(jnp.add, total, values)
 
         output = jnp.zeros((model.capacity + 1, x.shape[0], model.likelihood.n_outputs), x.dtype)
@@ -217,13 +217,10 @@ def _moments_and_noise(fixed: None, likelihood: PyTree, output: Float[Array, "*b
 
 
 def _read_depths(
-    model: Model, x: Array, readout: Readout, fixed: PyTree, key: Key[Array, ""], walk: tuple[Array, Array]
+    model: Model, x: Array, readout: Readout, fixed: PyTree, key: Key[Array, ""], highest: Array
 ) -> PyTree[Float[Array, "depths rows ..."]]:
-    """What every head in the support says under one draw of the weights."""
-    lowest, highest = walk
-    values, _ = model.network.depths(
-        x, readout, fixed, model.likelihood, lowest=lowest, highest=highest, key=key, noise="weights"
-    )
+    """What every head says under one draw of the weights, down to the deepest that is needed."""
+    values, _ = model.network.depths(x, readout, fixed, model.likelihood, highest=highest, key=key, noise="weights")
     return values
 
 
@@ -251,11 +248,11 @@ def evaluate_free_energy(
     x = _checked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
-    walk = _walk(models)
+    highest = _deepest(models)
     total = None
     for start in range(0, len(x), rows_at_once()):
         piece, targets, row_weight = (_padded(a[start : start + rows_at_once()]) for a in (x, y, weight))
-        terms = _evaluate_piece(models, piece, targets, row_weight, key, n_samples, walk)
+        terms = _evaluate_piece(models, piece, targets, row_weight, key, n_samples, highest)
         if total is None:
             total = terms
         else:
@@ -272,11 +269,11 @@ def _evaluate_piece(
     row_weight: Array,
     key: Key[Array, " runs"],
     n_samples: int,
-    walk: tuple[Array, Array],
+    highest: Int[Array, ""],
 ) -> FreeEnergy:
     def one_run(model: Model, key: Key[Array, ""]) -> FreeEnergy:
         def one_sample(key: Key[Array, ""]) -> FreeEnergy:
-            return free_energy(model, x, y, key=key, noise="weights", row_weight=row_weight, walk=walk)
+            return free_energy(model, x, y, key=key, noise="weights", row_weight=row_weight, highest=highest)
 
         terms = jax.lax.map(one_sample, jax.random.split(key, n_samples))
         return jax.tree.map(lambda a: a.mean(0), terms)
@@ -302,10 +299,10 @@ def _supports(models: Model) -> tuple[Array, Array]:
     return jax.vmap(lambda model: model.support())(models)
 
 
-def _walk(models: Model) -> tuple[Array, Array]:
-    """The depths that some run needs."""
-    lowest, highest = check_fits("models", _supports(models), models.capacity)
-    return lowest.min(), highest.max()
+def _deepest(models: Model) -> Int[Array, ""]:
+    """The depth that some run needs."""
+    _, highest = check_fits("models", _supports(models), models.capacity)
+    return highest.max()
 
 
 def _padded(a: np.ndarray) -> Array:

@@ -18,6 +18,7 @@ from leadline import (
 )
 from leadline import free_energy as eager_free_energy
 from leadline._loops import row
+from leadline._random import normal
 from leadline.free_energy import weight_kl_by_layer
 from tests.test_network import without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, STANDARD_ERRORS
@@ -64,9 +65,9 @@ def slow_layer(layer, x, key, noise):
     mean_w, mean_b = np.asarray(layer.weight_mean, np.float64), np.asarray(layer.bias_mean, np.float64)
     scale_w, scale_b = softplus(layer.weight_raw), softplus(layer.bias_raw)
     if noise == "weights":
-        draw = np.asarray(jax.random.normal(key, (mean_w.shape[0], mean_w.shape[1] + 1)), np.float64)
+        draw = np.asarray(normal(key, (mean_w.shape[0], mean_w.shape[1] + 1), jnp.dtype("float32")), np.float64)
         return x @ (mean_w + scale_w * draw[:, :-1]).T + mean_b + scale_b * draw[:, -1]
-    draw = np.asarray(jax.random.normal(key, (len(x), mean_w.shape[0])), np.float64)
+    draw = np.asarray(normal(key, (len(x), mean_w.shape[0]), jnp.dtype("float32")), np.float64)
     return x @ mean_w.T + mean_b + np.sqrt(x**2 @ (scale_w**2).T + scale_b**2) * draw
 
 
@@ -80,7 +81,7 @@ def slow_free_energy(model, noise):
             continue
         hidden, kl = np.asarray(X, np.float64), 0.0
         for level, block in enumerate(blocks(model, depth)):
-            layer_key, head_key = jax.random.split(jax.random.fold_in(NOISE_KEY, level))
+            layer_key, head_key = (jax.random.fold_in(NOISE_KEY, 2 * level + k) for k in range(2))
             hidden = slow_layer(block.layer, hidden, layer_key, noise)
             hidden = np.maximum(0.1 * hidden, hidden)
             kl += slow_kl(block.layer)

@@ -14,6 +14,7 @@ ORDER = [
     "_checks",
     "_compilation",
     "_numerics",
+    "_random",
     "_loops",
     "distributions.base",
     "distributions.normal",

@@ -9,6 +9,7 @@ from scipy import stats
 
 from leadline import GaussianLinear
 from leadline._numerics import softplus_inverse
+from leadline._random import normal
 from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
 
 KEY = jax.random.key(0)
@@ -105,7 +106,7 @@ def test_written_out_reverse_pass_is_the_gradient(layer):
     def plain(layer, x):
         mean = x @ layer.weight_mean.T + layer.bias_mean
         variance = x**2 @ (jax.nn.softplus(layer.weight_raw) ** 2).T + jax.nn.softplus(layer.bias_raw) ** 2
-        return mean + jnp.sqrt(variance) * jax.random.normal(KEY, mean.shape)
+        return mean + jnp.sqrt(variance) * normal(KEY, mean.shape, mean.dtype)
 
     def loss(function):
         return lambda layer, x: jnp.sum((function(layer, x) - target) ** 3)

@@ -19,8 +19,8 @@ def network(capacity=4, **settings):
 
 
 @eqx.filter_jit
-def depths(net, highest, noise, lowest=0):
-    return net.depths(X, lowest=lowest, highest=jnp.asarray(highest), key=NOISE_KEY, noise=noise)
+def depths(net, highest, noise):
+    return net.depths(X, highest=jnp.asarray(highest), key=NOISE_KEY, noise=noise)
 
 
 def without_noise(net):
@@ -54,13 +54,28 @@ def test_every_depth_is_a_plain_network_and_a_wrong_depth_is_not(noise):
         assert np.abs(np.asarray(outputs[depth]) - plain[depth + 1]).max() > 0.01
 
 
-def test_only_the_heads_in_the_support_are_evaluated():
+def test_only_the_depths_asked_for_are_evaluated():
     net = network()
     every, every_kl = depths(net, 4, "local")
-    some, some_kl = depths(net, 2, "local", lowest=1)
+    some, some_kl = depths(net, 2, "local")
     for all_rows, rows in ((every, some), (every_kl, some_kl)):
-        np.testing.assert_array_equal(rows[1:3], all_rows[1:3])
-        assert np.all(np.asarray(rows)[[0, 3, 4]] == 0)
+        np.testing.assert_array_equal(rows[:3], all_rows[:3])
+        assert np.all(np.asarray(rows)[[3, 4]] == 0)
+
+
+@pytest.mark.parametrize("prior", ["fixed", "unit", "weight"])
+def test_a_packed_network_is_the_same_network(prior):
+    net = network(prior=prior)
+    packed = net.pack()
+    assert len(jax.tree.leaves(packed)) == 4  # a layer, a head; the stacks of the others
+    assert packed.capacity == net.capacity
+    back = packed.unpack()
+    assert jax.tree.structure(back) == jax.tree.structure(net)
+    for one, other in zip(jax.tree.leaves(back), jax.tree.leaves(net), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for noise in ("local", "weights"):
+        for one, other in zip(depths(packed, 3, noise), depths(net, 3, noise), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_larger_capacity_changes_no_output_no_draw_and_no_kl():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leadline import _loops
-from leadline._loops import bounded_scan, dynamic_scan, masked_scan, skip_unless, update_rows
+from leadline._loops import bounded_scan, dynamic_scan, masked_scan, put_row, row, update_rows
 from leadline._numerics import bucket, log_ndtr, log_sub_exp, softplus_inverse
 from tests.tolerances import CLOSED_FORM, GRADIENT
 
@@ -86,7 +86,7 @@ def test_bounded_scan_is_a_loop_with_its_gradients(length, scan):
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_rows_are_updated_and_work_is_skipped_alike_on_all_devices(monkeypatch, dynamic):
+def test_rows_are_updated_alike_on_all_devices(monkeypatch, dynamic):
     monkeypatch.setattr(_loops, "loops_are_dynamic", lambda: dynamic)
 
     def double(i, given, old):
@@ -94,9 +94,6 @@ def test_rows_are_updated_and_work_is_skipped_alike_on_all_devices(monkeypatch, 
 
     updated = jax.jit(lambda n: update_rows(double, jnp.arange(4.0), jnp.ones(4), n))(jnp.array(2))
     np.testing.assert_array_equal(updated, [1.0, 3.0, 1.0, 1.0])
-    skip = jax.jit(lambda wanted: skip_unless(wanted, lambda: {"a": jnp.array([1.0, 2.0])}))
-    np.testing.assert_array_equal(skip(jnp.array(True))["a"], [1.0, 2.0])
-    np.testing.assert_array_equal(skip(jnp.array(False))["a"], [0.0, 0.0])
 
 
 def test_bounded_scan_stays_one_loop_under_vmap():
@@ -110,6 +107,19 @@ def test_bounded_scan_stays_one_loop_under_vmap():
     assert len(loops) == 2
     for loop in loops:
         assert loop.params["cond_jaxpr"].jaxpr.outvars[0].aval.shape == ()
+    assert not [eqn for eqn in _equations(batched.jaxpr) if eqn.primitive.name in ("gather", "scatter")]
+
+
+@pytest.mark.parametrize("axes", [(0, 0, None), (0, 0, 0), (None, 0, None), (0, None, 0), (None, None, 0)])
+def test_rows_are_read_and_put_under_vmap(axes):
+    stack, value, i = jnp.arange(24.0).reshape(3, 4, 2), jnp.ones((3, 2)), jnp.array([2, 0, 3])
+    stack, value, i = (a if axis == 0 else a[0] for a, axis in zip((stack, value, i), axes, strict=True))
+    read = jax.vmap(row, axes[::2])(stack, i) if {*axes[::2]} != {None} else row(stack, i)
+    put = jax.vmap(put_row, axes)(stack, value, i)
+    for k in range(3):
+        one, new, j = (a[k] if axis == 0 else a for a, axis in zip((stack, value, i), axes, strict=True))
+        np.testing.assert_array_equal(read[k] if {*axes[::2]} != {None} else read, one[j])
+        np.testing.assert_array_equal(put[k], one.at[j].set(new))
 
 
 def _equations(jaxpr):

@@ -18,7 +18,7 @@ from leadline import (
     PoissonDepth,
     init_models,
 )
-from leadline._loops import row
+from leadline._random import normal
 from leadline.recipes import depth_distributions
 from leadline.training.epochs import train_step
 from leadline.training.loop import run_model
@@ -93,23 +93,23 @@ def plain_objective(params, model, x, y, row_weight, n_data, key, recipe, temper
     model = eqx.combine(params, model)
     prior = jnp.asarray(model.depth_prior.log_masses(6))
     log_q = model.depth_posterior.log_masses(6)
-    blocks = [model.network.first, *[row(model.network.deeper, jnp.array(i)) for i in range(5)]]
+    blocks = [model.network.first, *[jax.tree.map(lambda a, i=i: a[i], model.network.deeper) for i in range(5)]]
     hidden, path_kl, total = x, 0.0, 0.0
 
     def linear(layer, x, key):
         weight_scale, bias_scale = jax.nn.softplus(layer.weight_raw), jax.nn.softplus(layer.bias_raw)
         if recipe.noise == "weights":
-            draw = jax.random.normal(key, (weight_scale.shape[0], weight_scale.shape[1] + 1))
+            draw = normal(key, (weight_scale.shape[0], weight_scale.shape[1] + 1), x.dtype)
             weight, bias = layer.weight_mean + weight_scale * draw[:, :-1], layer.bias_mean + bias_scale * draw[:, -1]
             return x @ weight.T + bias
         mean = x @ layer.weight_mean.T + layer.bias_mean
         variance = x**2 @ (weight_scale**2).T + bias_scale**2
-        return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
+        return mean + jnp.sqrt(variance) * normal(key, mean.shape, x.dtype)
 
     for depth in range(6):
         if not np.isfinite(jax.lax.stop_gradient(log_q)[depth]):
             continue
-        layer_key, head_key = jax.random.split(jax.random.fold_in(key, depth))
+        layer_key, head_key = (jax.random.fold_in(key, 2 * depth + k) for k in range(2))
         hidden = jax.nn.leaky_relu(linear(blocks[depth].layer, hidden, layer_key), 0.1)
         path_kl += blocks[depth].layer.kl()
         log_p = jax.nn.log_softmax(linear(blocks[depth].head, hidden, head_key))
@@ -141,7 +141,7 @@ def test_a_step_descends_the_batch_objective(recipe):
     gradient = jax.grad(lambda p: plain_objective(p, static, x[0], y[0], row_weight, 30, key[0], recipe, temperature))(
         params
     )
-    moments = stepped.optimiser
+    moments, gradient = stepped.optimiser, gradient.pack()
     pairs = [
         (moments.first["layer"].mu, gradient.network.first.layer),
         (moments.first["head"].mu, gradient.network.first.head),

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from leadline._compilation import jit_lightly
 from leadline._loops import put_row
-from leadline._random import fold_in
+from leadline._random import bits, fold_in
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
 from leadline.model import Model
@@ -143,7 +143,7 @@ def train_step(
 
     The layer loop has one length, the deepest run's.
     """
-    walk = state.support.walk
+    deepest = state.support.deepest
     params, static = eqx.partition(state.model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
@@ -153,7 +153,9 @@ def train_step(
         params: Model, static: Model, x: Array, y: Array, row_weight: Array, n_data: Array, key: Array, temperature: Any
     ) -> Array:
         model = eqx.combine(params, static)
-        terms = free_energy(model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, walk=walk)
+        terms = free_energy(
+            model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=deepest
+        )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
     gradients = jax.vmap(jax.grad(objective))(params, static, x, y, row_weight, n_data, key, temperature)
@@ -166,7 +168,7 @@ def train_step(
             rate=rate,
             depth_rate=depth_rate,
             support=(lowest, highest),
-            highest=walk[1],
+            highest=deepest,
         )
     )(state.model, gradients, state.optimiser, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
@@ -187,7 +189,7 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
         keys = _stream(state.key, _VALIDATION, state.epoch)
         x, y, weight = task.data.take(task.table, task.validation.rows)
         weight = weight * task.validation.inside()
-        validate = partial(_validate, walk=state.support.walk, noise=recipe.noise, n_samples=task.n_samples)
+        validate = partial(_validate, highest=state.support.deepest, noise=recipe.noise, n_samples=task.n_samples)
         return jax.vmap(validate)(state.model, x, y, weight, n_data, keys)
 
     due = (state.epoch % task.validate_every == 0) | (state.epoch == task.clock.end - 1)
@@ -229,7 +231,7 @@ def _validate(
     n_data: Float[Array, ""],
     key: Key[Array, ""],
     *,
-    walk: tuple[Array, Array],
+    highest: Int[Array, ""],
     noise: Noise,
     n_samples: int,
 ) -> Validated:
@@ -243,15 +245,12 @@ def _validate(
             read_log_prob,
             y,
             model.likelihood,
-            lowest=walk[0],
-            highest=walk[1],
+            highest=highest,
             key=fold_in(key, i),
             noise=noise,
         )
         # Depth by depth, so that the sum rounds alike before and after growth.
-        log_mean = lax.fori_loop(
-            walk[0], walk[1] + 1, lambda i, total: jnp.logaddexp(total, log_q[i] + log_p[i]), log_mean
-        )
+        log_mean = lax.fori_loop(0, highest + 1, lambda i, total: jnp.logaddexp(total, log_q[i] + log_p[i]), log_mean)
         return nll - log_p @ row_weight, log_mean, weight_kl
 
     zeros = jnp.zeros(model.capacity + 1, x.dtype)
@@ -264,8 +263,9 @@ def _validate(
 
 def _shuffled(n_rows: Int[Array, ""], key: Key[Array, ""], rows: Int[Array, " rows"]) -> Int[Array, " rows"]:
     """The rows in random order, the padding last."""
-    n = rows.shape[0]
-    return rows[jnp.argsort(jnp.where(jnp.arange(n) < n_rows, jax.random.uniform(key, (n,)), 1.0))]
+    inside = jnp.arange(rows.shape[0]) < n_rows
+    place, _ = bits(key, rows.shape)
+    return rows[jnp.lexsort((place, ~inside))]
 
 
 def _stream(key: Key[Array, " runs"], purpose: int, epoch: Int[Array, ""]) -> Key[Array, " runs"]:

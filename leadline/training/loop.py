@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Key, PyTree
 from leadline._checks import InvalidArgumentError, check_integer, check_share
 from leadline._compilation import jit_lightly, make_room
 from leadline._numerics import bucket
+from leadline._random import fold_in
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
@@ -90,7 +91,7 @@ def init_models(
         prior=recipe.prior,
         prior_scale=recipe.prior_scale,
     )
-    networks = eqx.filter_vmap(lambda key: build(key=jax.random.fold_in(key, _WEIGHTS)))(key)
+    networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, _WEIGHTS)))(key)
     # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
     rest = jax.tree.map(
         lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (key.shape[0], *a.shape)),

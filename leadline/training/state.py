@@ -20,9 +20,9 @@ class Support(eqx.Module):
     fits: Bool[Array, ""]
 
     @property
-    def walk(self) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        """The depths that some run needs."""
-        return self.lowest.min(), self.highest.max()
+    def deepest(self) -> Int[Array, ""]:
+        """The depth that some run needs."""
+        return self.highest.max()
 
 
 class Validated(eqx.Module):

@@ -31,7 +31,7 @@ def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
     models = init_models(
         2, CategoricalLikelihood(2), depth=depth, recipe="published", width=3, key=jnp.stack([jax.random.key(0)])
     )
-    model = start = run_model(models, 0)
+    model = start = run_model(models, 0).pack()
     state = init_optimiser(model)
     # The support moves: layers enter, heads leave and return, and their counts with them.
     supports = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 2), (0, 4)]
@@ -53,11 +53,11 @@ def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
         )
 
     def check(place, active, rate=RATE):
-        adam, value = Adam(rate), np.asarray(place(start), np.float64)
+        adam, value = Adam(rate), np.asarray(place(start.unpack()), np.float64)
         for gradients, use in zip(gradients_seen, active, strict=True):
             if use:
-                value = adam.step(value, np.asarray(place(gradients), np.float64))
-        np.testing.assert_allclose(place(model), value, rtol=CLOSED_FORM["float32"], atol=1e-6)
+                value = adam.step(value, np.asarray(place(gradients.unpack()), np.float64))
+        np.testing.assert_allclose(place(model.unpack()), value, rtol=CLOSED_FORM["float32"], atol=1e-6)
 
     always = [True] * len(supports)
     check(lambda m: m.network.first.layer.weight_mean, always)

@@ -1,0 +1,65 @@
+"""Random numbers: known answers, JAX's own, and statistics."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from leadline._random import fold_in, normal, threefry
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0x00000000, 0x00000000), (0x00000000, 0x00000000), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_threefry_is_that_of_random123(counter, key, expected):
+    words = threefry(*(tuple(jnp.uint32(word) for word in pair) for pair in (key, counter)))
+    assert tuple(int(word) for word in words) == expected
+
+
+@pytest.mark.parametrize("data", [0, 1, 77, 2**31 - 1, jnp.array(5)])
+def test_fold_in_is_jaxs(data):
+    for seed in (0, 3, 2**31 + 5):
+        key = jax.random.key(seed)
+        expected = jax.random.key_data(jax.random.fold_in(key, data))
+        np.testing.assert_array_equal(jax.random.key_data(jax.jit(fold_in)(key, data)), expected)
+
+
+def test_normals_are_normal(precision):
+    """400,000 of them: moments within four standard errors, the distribution by Kolmogorov and Smirnov."""
+    n = 400_000
+    z = np.asarray(jax.jit(lambda key: normal(key, (n // 4, 4), jnp.dtype(precision)))(jax.random.key(1)))
+    assert z.dtype == precision
+    assert np.all(np.isfinite(z))
+    z = z.ravel().astype(float)
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs(np.mean(z**power) - moment) < 4 * np.sqrt(variance / n)
+    assert stats.kstest(z, "norm").pvalue > 0.001
+    assert abs(np.corrcoef(z[:-1], z[1:])[0, 1]) < 4 / np.sqrt(n)
+    beyond = 2 * stats.norm.sf(4)  # the tails
+    assert abs(np.mean(np.abs(z) > 4) - beyond) < 4 * np.sqrt(beyond / n)
+
+
+def test_other_keys_give_other_numbers():
+    keys = [fold_in(jax.random.key(0), i) for i in range(50)]
+    z = np.asarray(jax.vmap(lambda key: normal(key, (2000,), jnp.dtype("float32")))(jnp.stack(keys)))
+    correlation = np.corrcoef(z) - np.eye(50)
+    assert np.abs(correlation).max() < 5 / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+def test_the_extreme_words_are_finite_and_symmetric(word, monkeypatch, precision):
+    """Whatever the hash: here it gives the same word everywhere."""
+    from leadline import _random
+
+    dtype = jnp.dtype(precision)
+    both = jnp.full(1, word, jnp.uint32), jnp.full(1, 0 if precision == "float32" else word, jnp.uint32)
+    monkeypatch.setattr(_random, "threefry", lambda key, counter: both)
+    z = float(normal(jax.random.key(0), (1,), dtype)[0])
+    part = 2.0**-23 if precision == "float32" else 2.0**-52
+    assert z == pytest.approx(np.sign(word - 1) * -stats.norm.ppf(part / 2), rel=1e-4)

@@ -395,6 +395,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
         """The central interval of the predictive distribution that holds the target so often, [rows, 2]."""
+        check_is_fitted(self)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"`coverage` must lie between 0 and 1, got {coverage}.")
 

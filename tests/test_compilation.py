@@ -79,11 +79,11 @@ def test_programs_are_forgotten_before_they_are_too_many():
         return jnp.cumsum(jnp.sin(x))
 
     program(jnp.ones(5))
-    make_room()  # there is plenty
+    make_room(most_mappings=10**9)
     program(jnp.ones(5))
     assert len(traced) == 1
     before = mappings()
-    make_room(most_mappings=before)
+    make_room(most_mappings=2 * before)
     program(jnp.ones(5))
     assert len(traced) == 1
     make_room(most_mappings=before // 2)

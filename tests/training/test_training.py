@@ -118,7 +118,7 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
     state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), jnp.zeros(1))
     state, history = train_epochs_lightly(make_task(DIVING_RECIPE, 1, epochs), state, jnp.array(epochs))
-    assert_same_bits(result.model, state.best)
+    assert_same_bits(result.model, state.best.unpack())
     np.testing.assert_array_equal(result.history["depth_mean"], history.depth_mean[:epochs])
 
 
@@ -281,7 +281,7 @@ def test_interruption_keeps_what_was_trained():
     before = signal.getsignal(signal.SIGINT)
     keep_last = dataclasses.replace(RECIPES["written"], keep="last")
     result = small_train(recipe=keep_last, epochs=50, seeds=[0], on_call=interrupt)
-    assert_same_bits(result.model, states[-1].model)  # the last iterate
+    assert_same_bits(result.model, states[-1].model.unpack())  # the last iterate
     assert result.interrupted
     assert 2 <= result.epochs < 50
     assert len(result.history["free_energy"]) == result.epochs

@@ -74,19 +74,18 @@ class GaussianLinear(eqx.Module):
         self.prior = prior
         self.prior_scale = prior_scale
 
-    def __call__(
-        self, x: Float[Array, "*batch in"], *, key: Key[Array, ""], noise: Noise
-    ) -> Float[Array, "*batch out"]:
+    def __call__(self, x: Float[Array, "in batch"], *, key: Key[Array, ""], noise: Noise) -> Float[Array, "out batch"]:
+        """A data point is a column: loops along the batch are long whatever the width, and a CPU vectorises them."""
         check_choice("noise", noise, NOISES)
         return self._local(x, key) if noise == "local" else self._sampled(x, key)
 
-    def _local(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
+    def _local(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
         bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
-        draw = normal(key, (*x.shape[:-1], *self.bias_mean.shape), x.dtype)
+        draw = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
         return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
 
-    def _sampled(self, x: Float[Array, "*batch in"], key: Key[Array, ""]) -> Float[Array, "*batch out"]:
+    def _sampled(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
         n_out, n_in = self.weight_mean.shape
         draw = checkpoint_name(normal(key, (n_out, n_in + 1), x.dtype), KEPT)
         mean, raw = (
@@ -94,9 +93,8 @@ class GaussianLinear(eqx.Module):
             for weight, bias in ((self.weight_mean, self.bias_mean), (self.weight_raw, self.bias_raw))
         )
         sample = mean + jax.nn.softplus(raw) * draw
-        # The bias as the weight of one more input: added on its own, XLA would draw it anew for every row.
-        one = jnp.ones((*x.shape[:-1], 1), x.dtype)
-        return checkpoint_name(jnp.concatenate([x, one], axis=-1) @ sample.T, KEPT)
+        # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
+        return checkpoint_name(sample @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
 
     def pack(self) -> "PackedLinear":
         """The same layer as one array; a stack of layers under `jax.vmap`."""
@@ -165,13 +163,13 @@ def _best_scale(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"]) -> Fl
 
 @jax.custom_vjp
 def _local_linear(
-    x: Float[Array, "*batch in"],
+    x: Float[Array, "in batch"],
     weight_mean: Float[Array, "out in"],
     weight_variance: Float[Array, "out in"],
     bias_mean: Float[Array, " out"],
     bias_variance: Float[Array, " out"],
-    draw: Float[Array, "*batch out"],
-) -> Float[Array, "*batch out"]:
+    draw: Float[Array, "out batch"],
+) -> Float[Array, "out batch"]:
     """Wx + b + sqrt(V x^2 + v) draw: a sample of the pre-activation under independent Gaussian weights.
 
     Its reverse pass is written out so that it keeps two arrays of the batch's size, x and draw / (2 sqrt(...)), where
@@ -181,20 +179,17 @@ def _local_linear(
 
 
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
-    mean = x @ weight_mean.T + bias_mean
-    variance = jnp.square(x) @ weight_variance.T + bias_variance
+    mean = weight_mean @ x + bias_mean[:, None]
+    variance = weight_variance @ jnp.square(x) + bias_variance[:, None]
     slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), KEPT)
     return checkpoint_name(mean + 2 * variance * slope, KEPT), (x, weight_mean, weight_variance, slope)
 
 
 def _local_reverse(residuals, d_mean):
-    x, weight_mean, weight_variance, d_variance_per_mean = residuals
-    d_variance = d_mean * d_variance_per_mean
-    d_x = d_mean @ weight_mean + 2 * x * (d_variance @ weight_variance)
-    batch = tuple(range(x.ndim - 1))
-    d_weight_mean = jnp.tensordot(d_mean, x, axes=(batch, batch))
-    d_weight_variance = jnp.tensordot(d_variance, jnp.square(x), axes=(batch, batch))
-    return d_x, d_weight_mean, d_weight_variance, d_mean.sum(batch), d_variance.sum(batch), None
+    x, weight_mean, weight_variance, slope = residuals
+    d_variance = d_mean * slope
+    d_x = weight_mean.T @ d_mean + 2 * x * (weight_variance.T @ d_variance)
+    return d_x, d_mean @ x.T, d_variance @ jnp.square(x).T, d_mean.sum(axis=1), d_variance.sum(axis=1), None
 
 
 _local_linear.defvjp(_local_forward, _local_reverse)

@@ -109,7 +109,7 @@ class UnboundedNetwork(eqx.Module):
         """
         body = partial(_visit, readout, noise)
         shared = (fixed, key)
-        carry, first = body(jnp.array(-1), shared, params, (x, jnp.zeros((), x.dtype)), self.first)
+        carry, first = body(jnp.array(-1), shared, params, (x.T, jnp.zeros((), x.dtype)), self.first)
         _, deeper = bounded_scan(body, shared, params, carry, self.deeper, jnp.asarray(highest))
         return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, deeper)
 
@@ -125,7 +125,7 @@ def _visit(
     hidden = leaky_relu(layer(hidden, key=fold_in(key, 2 * depth), noise=noise))
     path_kl = path_kl + layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
     output = head(hidden, key=fold_in(key, 2 * depth + 1), noise=noise)
-    return (hidden, path_kl), (readout(fixed, params, output), path_kl + head.kl())
+    return (hidden, path_kl), (readout(fixed, params, output.T), path_kl + head.kl())
 
 
 @jax.custom_vjp

@@ -67,7 +67,7 @@ def slow_layer(layer, x, key, noise):
     if noise == "weights":
         draw = np.asarray(normal(key, (mean_w.shape[0], mean_w.shape[1] + 1), jnp.dtype("float32")), np.float64)
         return x @ (mean_w + scale_w * draw[:, :-1]).T + mean_b + scale_b * draw[:, -1]
-    draw = np.asarray(normal(key, (len(x), mean_w.shape[0]), jnp.dtype("float32")), np.float64)
+    draw = np.asarray(normal(key, (mean_w.shape[0], len(x)), jnp.dtype("float32")), np.float64).T
     return x @ mean_w.T + mean_b + np.sqrt(x**2 @ (scale_w**2).T + scale_b**2) * draw
 
 

@@ -31,7 +31,7 @@ def _moments(layer, x):
 def test_outputs_have_the_right_mean_and_variance(layer, noise):
     x = jax.random.normal(KEY, (4, 3))
     n = 20_000
-    draws = jax.vmap(lambda key: layer(x, key=key, noise=noise))(jax.random.split(KEY, n))
+    draws = jax.vmap(lambda key: layer(x.T, key=key, noise=noise).T)(jax.random.split(KEY, n))
     mean, variance = _moments(layer, x)
     assert np.all(np.abs(draws.mean(0) - mean) <= STANDARD_ERRORS * np.sqrt(variance / n))
     assert np.all(np.abs(draws.var(0) - variance) <= STANDARD_ERRORS * variance * np.sqrt(2 / n))
@@ -39,7 +39,7 @@ def test_outputs_have_the_right_mean_and_variance(layer, noise):
 
 def test_local_noise_is_independent_between_rows_and_sampled_weights_are_shared(layer):
     x = jnp.tile(jax.random.normal(KEY, (1, 3)), (2, 1))
-    local, shared = (np.asarray(layer(x, key=KEY, noise=noise)) for noise in ("local", "weights"))
+    local, shared = (np.asarray(layer(x.T, key=KEY, noise=noise).T) for noise in ("local", "weights"))
     assert np.all(local[0] != local[1])
     np.testing.assert_array_equal(shared[0], shared[1])
 
@@ -106,12 +106,12 @@ def test_written_out_reverse_pass_is_the_gradient(layer):
     def plain(layer, x):
         mean = x @ layer.weight_mean.T + layer.bias_mean
         variance = x**2 @ (jax.nn.softplus(layer.weight_raw) ** 2).T + jax.nn.softplus(layer.bias_raw) ** 2
-        return mean + jnp.sqrt(variance) * normal(KEY, mean.shape, mean.dtype)
+        return mean + jnp.sqrt(variance) * normal(KEY, mean.T.shape, mean.dtype).T
 
     def loss(function):
         return lambda layer, x: jnp.sum((function(layer, x) - target) ** 3)
 
-    own = jax.grad(loss(lambda layer, x: layer(x, key=KEY, noise="local")), (0, 1))(layer, x)
+    own = jax.grad(loss(lambda layer, x: layer(x.T, key=KEY, noise="local").T), (0, 1))(layer, x)
     automatic = jax.grad(loss(plain), (0, 1))(layer, x)
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(automatic), strict=True):
         np.testing.assert_allclose(a, b, rtol=GRADIENT, atol=GRADIENT)

@@ -104,7 +104,7 @@ def plain_objective(params, model, x, y, row_weight, n_data, key, recipe, temper
             return x @ weight.T + bias
         mean = x @ layer.weight_mean.T + layer.bias_mean
         variance = x**2 @ (weight_scale**2).T + bias_scale**2
-        return mean + jnp.sqrt(variance) * normal(key, mean.shape, x.dtype)
+        return mean + jnp.sqrt(variance) * normal(key, mean.T.shape, x.dtype).T
 
     for depth in range(6):
         if not np.isfinite(jax.lax.stop_gradient(log_q)[depth]):

@@ -30,13 +30,18 @@ def keep_programs() -> None:
     """
     if jax.config.values["jax_compilation_cache_dir"] or not jax.config.values["jax_enable_compilation_cache"]:
         return
-    with suppress(OSError, RuntimeError):  # no home, or none that can be written: then they are not kept
+    try:
         folder = _user_cache() / "leadline" / "programs"
         folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    with suppress(OSError):  # another process may be doing the same
         _forget_oldest(folder)
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _user_cache() -> Path:

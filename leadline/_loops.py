@@ -33,7 +33,8 @@ def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
     return jax.tree.map(lambda a, v: _put_row(a, v, i), stack, value)
 
 
-# Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all.
+# Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all. They have no
+# reverse pass; `dynamic_scan`, which has its own, needs none.
 
 
 @custom_vmap
@@ -140,7 +141,7 @@ def _forward(
 
     def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:
         nonlocal pullback_def
-        sparing = jax.checkpoint(partial(body, i, fixed), policy=_POLICY)
+        sparing = jax.checkpoint(partial(body, i, fixed), policy=_POLICY, prevent_cse=False)
         (carry, y), pullback = jax.vjp(sparing, params, carry, row(xs, i))
         saved, pullback_def = jax.tree.flatten(pullback)
         return carry, y, saved

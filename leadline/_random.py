@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
+from leadline._checks import InvalidArgumentError
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
@@ -29,21 +31,31 @@ def threefry(
     return x, y
 
 
+def _words(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    data = jax.random.key_data(key)
+    if data.shape != (2,):
+        raise InvalidArgumentError(
+            f"`key` must be one threefry key, got shape {data.shape[:-1]} of keys of {data.shape[-1]} words; "
+            "use `jax.random.key(seed, impl='threefry2x32')`, and `jax.vmap` over several."
+        )
+    return data[0], data[1]
+
+
 def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
-    """`jax.random.fold_in`, bit for bit."""
-    words = jax.random.key_data(key)
+    """`jax.random.fold_in`, bit for bit, for compiled programs (one by one, its operations take long)."""
     data = jnp.asarray(data).astype(jnp.uint32)
-    return jax.random.wrap_key_data(jnp.stack(threefry((words[0], words[1]), (jnp.zeros_like(data), data))))
+    words = threefry(_words(key), (jnp.zeros_like(data), data))
+    return jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
 
 
 def bits(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
     """Two random words for every number.
 
-    Those of number i are the hash of (1, i), and `fold_in` hashes (0, data): a key may be used for both.
+    Those of number i are the hash of (1, i), and `fold_in` (like `jax.random.split`) hashes (0, i): a key may be used
+    for both.
     """
-    words = jax.random.key_data(key)
     index = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
-    return threefry((words[0], words[1]), (jnp.ones_like(index), index))
+    return threefry(_words(key), (jnp.ones_like(index), index))
 
 
 def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
@@ -53,7 +65,7 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Flo
         whole = (x >> np.uint32(6)).astype(dtype) * 2.0**26 + (y >> np.uint32(6)).astype(dtype)
         digits = 52
     else:
-        whole, digits = ((x ^ y) >> np.uint32(9)).astype(dtype), 23
+        whole, digits = ((x ^ y) >> np.uint32(9)).astype(jnp.float32), 23
     # Midpoints of equal parts of (-1, 1): symmetric, and never an end, where the inverse is infinite.
     uniform = (whole + 0.5) * 2.0 ** (1 - digits) - 1
-    return math.sqrt(2) * jax.lax.erf_inv(uniform)
+    return (math.sqrt(2) * jax.lax.erf_inv(uniform)).astype(dtype)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_consistent_length, check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -406,10 +406,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
+        check_consistent_length(X, y)
         return self._by_mixture(GaussianMixture.cdf, X, self._targets(y))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """ln p(y | x), row by row, in the units of y."""
+        check_consistent_length(X, y)
         return self._by_mixture(GaussianMixture.log_density, X, self._targets(y)) - np.log(self.y_scale_)
 
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803

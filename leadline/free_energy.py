@@ -47,7 +47,8 @@ def free_energy(
     in print, eq. 8 has lost two signs. The expectation over L is an exact sum over the support.
 
     `n_data` is the size of the data set that the batch stands for (by default the batch itself), `row_weight` the
-    weight of each row (0 for padding), and `highest` the depth to go to, by default the deepest with mass.
+    weight of each row (0 for padding), and `highest` the depth to go to, at least
+    the deepest with mass, which it is by default.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
     if highest is None:

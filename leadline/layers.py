@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
-from leadline._checks import check_choice, check_positive
+from leadline._checks import InvalidArgumentError, check_choice, check_positive
 from leadline._loops import KEPT
 from leadline._numerics import softplus_inverse
 from leadline._random import normal
@@ -77,6 +77,9 @@ class GaussianLinear(eqx.Module):
     def __call__(self, x: Float[Array, "in batch"], *, key: Key[Array, ""], noise: Noise) -> Float[Array, "out batch"]:
         """A data point is a column: loops along the batch are long whatever the width, and a CPU vectorises them."""
         check_choice("noise", noise, NOISES)
+        n_in = self.weight_mean.shape[1]
+        if x.ndim != 2 or x.shape[0] != n_in:
+            raise InvalidArgumentError(f"`x` must have {n_in} rows, and a column per data point, got shape {x.shape}.")
         return self._local(x, key) if noise == "local" else self._sampled(x, key)
 
     def _local(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
@@ -130,7 +133,7 @@ class GaussianLinear(eqx.Module):
 
 
 class PackedLinear(eqx.Module):
-    """A layer (or a stack of them) as one array of numbers: a training step then moves one array, not six."""
+    """A layer (or a stack of them) as one array of numbers: a training step then moves one array, not four or six."""
 
     numbers: Float[Array, "*stack n"]
     structure: Any = eqx.field(static=True)
@@ -181,6 +184,7 @@ def _local_linear(
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
     mean = weight_mean @ x + bias_mean[:, None]
     variance = weight_variance @ jnp.square(x) + bias_variance[:, None]
+    variance = jnp.maximum(variance, jnp.finfo(x.dtype).tiny)  # without any noise the mean is left, not 0 / 0
     slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), KEPT)
     return checkpoint_name(mean + 2 * variance * slope, KEPT), (x, weight_mean, weight_variance, slope)
 

@@ -30,9 +30,11 @@ class Model(eqx.Module):
     depth_prior: DepthDistribution
 
     def pack(self) -> "Model":
+        """The same model with its network packed (`UnboundedNetwork.pack`); of several runs under `jax.vmap`."""
         return eqx.tree_at(lambda model: model.network, self, self.network.pack())
 
     def unpack(self) -> "Model":
+        """The model, or the models of several runs, that was packed."""
         return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
 
     @property

@@ -105,7 +105,8 @@ class UnboundedNetwork(eqx.Module):
 
         Only the layers and heads up to `highest` are evaluated; the other rows are zero.
         `readout` runs inside the loop over depths and must take what it needs as `fixed` (not differentiated) or
-        `params`. Every layer draws its noise from `key` folded with its depth, so a larger capacity changes no draw.
+        `params`. Every layer and head draws its noise from `key` folded with a number of its own (2L and
+        2L + 1), so a larger capacity changes no draw.
         """
         body = partial(_visit, readout, noise)
         shared = (fixed, key)

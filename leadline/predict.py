@@ -165,7 +165,7 @@ def run_likelihood(models: Model) -> Any:
 def sample_outputs(
     models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
 ) -> Float[np.ndarray, "runs samples depths rows out"]:
-    """Omega_L(x) for `n_samples` draws of the weights and every depth stored; rows of depths outside the support are
+    """Omega_L(x) for `n_samples` draws of the weights and every depth stored; those below the deepest with mass are
     zero."""
     x = _checked(x, models, n_samples, key)
     return _by_pieces(_outputs_piece, models, (x,), key, n_samples, axis=3)
@@ -300,7 +300,7 @@ def _supports(models: Model) -> tuple[Array, Array]:
 
 
 def _deepest(models: Model) -> Int[Array, ""]:
-    """The depth that some run needs."""
+    """The deepest depth that any run needs."""
     _, highest = check_fits("models", _supports(models), models.capacity)
     return highest.max()
 

@@ -1,6 +1,13 @@
 """Shapes and types in signatures are enforced in the tests, and only there."""
 
+import os
 from pathlib import Path
+
+# Compiled programs of their own, for every worker: what two write at once, one may read half.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
+    Path(__file__).parents[1] / ".pytest_cache" / f"programs-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 import jaxtyping
 import pytest

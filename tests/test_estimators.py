@@ -480,13 +480,16 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
         assert str(error.value) == message
 
 
-def test_scikit_learns_own_checks_hold():
+def test_scikit_learns_own_checks_hold(reg):
     with pytest.raises(ValueError, match="Input X contains NaN"):
         brief().fit(np.full((74, 2), np.nan), Y)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         brief().fit(X, np.linspace(0, 1, 74))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         brief().fit(X, Y[:-1])
+    for call in (reg.predict_cdf, reg.log_likelihood):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            call(LINE, SINE[:-1])
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         brief().fit(X, Y, -np.ones(74))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline import GaussianLinear
+from leadline import GaussianLinear, InvalidArgumentError
 from leadline._numerics import softplus_inverse
 from leadline._random import normal
 from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
@@ -127,3 +127,20 @@ def test_initial_spread(initial_means, fan):
         for values, location, spread in ((mean, 0.0, np.sqrt(2 / fan)), (raw, centre, np.sqrt(2 / 300))):
             assert abs(float(values.mean()) - location) <= STANDARD_ERRORS * spread / np.sqrt(n)
             assert abs(float(values.std()) - spread) <= STANDARD_ERRORS * spread / np.sqrt(2 * n)
+
+
+def test_without_any_noise_the_mean_is_left():
+    """Scales so small that their squares are 0: no NaN, forward or back."""
+    layer = GaussianLinear(3, 2, key=jax.random.key(1))
+    layer = eqx.tree_at(lambda m: (m.weight_raw, m.bias_raw), layer, (jnp.full((2, 3), -100.0), jnp.full(2, -100.0)))
+    x = jax.random.normal(KEY, (3, 5))
+    expected = layer.weight_mean @ x + layer.bias_mean[:, None]
+    np.testing.assert_allclose(layer(x, key=KEY, noise="local"), expected, rtol=CLOSED_FORM["float32"])
+    gradient = jax.grad(lambda layer: jnp.sum(layer(x, key=KEY, noise="local") ** 2))(layer)
+    assert all(np.all(np.isfinite(a)) for a in jax.tree.leaves(gradient))
+
+
+def test_rows_for_columns_get_one_sentence(layer):
+    with pytest.raises(InvalidArgumentError) as error:
+        layer(jnp.ones((5, 3)), key=KEY, noise="local")
+    assert str(error.value) == "`x` must have 3 rows, and a column per data point, got shape (5, 3)."

@@ -8,6 +8,7 @@ import pytest
 
 from leadline import InvalidArgumentError, UnboundedNetwork
 from leadline._loops import row
+from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM
 
 KEY, NOISE_KEY = jax.random.key(0), jax.random.key(9)
@@ -101,3 +102,19 @@ def test_wrong_sizes_get_one_sentence(name):
     arguments = {"n_inputs": 3, "n_outputs": 2, "width": 4, "capacity": 4, "key": KEY, name: 0}
     with pytest.raises(InvalidArgumentError, match=f"`{name}` must be a whole number of at least 1, got 0."):
         UnboundedNetwork(**arguments)
+
+
+@pytest.mark.parametrize("noise", ["local", "weights"])
+def test_the_reverse_pass_draws_nothing_again(noise):
+    """What is named `KEPT` is kept: the reverse loop has no hash and no inverse distribution function."""
+    net = network().pack()
+
+    def loss(net):
+        outputs, kl = net.depths(X, highest=jnp.array(3), key=NOISE_KEY, noise=noise)
+        return jnp.sum(outputs**2) + jnp.sum(kl)
+
+    loops = [eqn for eqn in equations(jax.make_jaxpr(jax.grad(loss))(net).jaxpr) if eqn.primitive.name == "while"]
+    forward, reverse = ({inner.primitive.name for inner in equations(loop.params["body_jaxpr"])} for loop in loops)
+    assert {"shift_left", "erf_inv", "dot_general"} <= forward
+    assert "dot_general" in reverse
+    assert not {"shift_left", "erf_inv"} & reverse

@@ -9,6 +9,7 @@ import pytest
 from leadline import _loops
 from leadline._loops import bounded_scan, dynamic_scan, masked_scan, put_row, row, update_rows
 from leadline._numerics import bucket, log_ndtr, log_sub_exp, softplus_inverse
+from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM, GRADIENT
 
 
@@ -103,11 +104,11 @@ def test_bounded_scan_stays_one_loop_under_vmap():
         return jax.grad(_scalar(lambda *a: bounded_scan(_body, *a), length), 1)({"a": jnp.array(0.7)}, carry, xs)
 
     batched = jax.make_jaxpr(jax.vmap(gradient, (0, 0, None)))(jnp.ones((4, 2)), {"w": jnp.ones((4, 5, 2))}, 3)
-    loops = [eqn for eqn in _equations(batched.jaxpr) if eqn.primitive.name == "while"]
+    loops = [eqn for eqn in equations(batched.jaxpr) if eqn.primitive.name == "while"]
     assert len(loops) == 2
     for loop in loops:
         assert loop.params["cond_jaxpr"].jaxpr.outvars[0].aval.shape == ()
-    assert not [eqn for eqn in _equations(batched.jaxpr) if eqn.primitive.name in ("gather", "scatter")]
+    assert not [eqn for eqn in equations(batched.jaxpr) if eqn.primitive.name in ("gather", "scatter")]
 
 
 @pytest.mark.parametrize("axes", [(0, 0, None), (0, 0, 0), (None, 0, None), (0, None, 0), (None, None, 0)])
@@ -120,14 +121,3 @@ def test_rows_are_read_and_put_under_vmap(axes):
         one, new, j = (a[k] if axis == 0 else a for a, axis in zip((stack, value, i), axes, strict=True))
         np.testing.assert_array_equal(read[k] if {*axes[::2]} != {None} else read, one[j])
         np.testing.assert_array_equal(put[k], one.at[j].set(new))
-
-
-def _equations(jaxpr):
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for value in jax.tree.leaves(
-            list(eqn.params.values()), is_leaf=lambda v: hasattr(v, "jaxpr") or hasattr(v, "eqns")
-        ):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from _equations(inner)

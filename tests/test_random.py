@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leadline import InvalidArgumentError
 from leadline._random import fold_in, normal, threefry
+from leadline.training.epochs import _shuffled
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,28 @@ def test_the_extreme_words_are_finite_and_symmetric(word, monkeypatch, precision
     z = float(normal(jax.random.key(0), (1,), dtype)[0])
     part = 2.0**-23 if precision == "float32" else 2.0**-52
     assert z == pytest.approx(np.sign(word - 1) * -stats.norm.ppf(part / 2), rel=1e-4)
+
+
+def test_half_precision_is_finite():
+    for dtype in (jnp.float16, jnp.bfloat16):
+        z = normal(jax.random.key(0), (1000,), jnp.dtype(dtype))
+        assert z.dtype == dtype
+        assert np.std(z.astype(float)) == pytest.approx(1, abs=4 / np.sqrt(2000))
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_several_keys_at_once_get_one_sentence():
+    keys = jax.random.split(jax.random.key(0), 3)
+    for call in (lambda: fold_in(keys, 1), lambda: normal(keys, (2,), jnp.dtype("float32"))):
+        with pytest.raises(InvalidArgumentError, match="`key` must be one threefry key, got shape \\(3,\\)"):
+            call()
+
+
+def test_a_shuffled_epoch_has_every_row_once_and_the_padding_last():
+    rows = jnp.concatenate([jnp.arange(20) + 100, jnp.zeros(12, jnp.int32)])
+    orders = [np.asarray(_shuffled(jnp.array(20), jax.random.key(seed), rows)) for seed in range(3)]
+    for order in orders:
+        assert sorted(order[:20]) == list(range(100, 120))
+        assert np.all(order[20:] == 0)
+        assert list(order[:20]) != list(range(100, 120))
+    assert len({tuple(order) for order in orders}) == 3

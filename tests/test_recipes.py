@@ -16,6 +16,7 @@ from leadline import (
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
+    _loops,
     init_models,
 )
 from leadline._random import normal
@@ -152,6 +153,31 @@ def test_a_step_descends_the_batch_objective(recipe):
     for moment, expected in pairs:
         for a, b in zip(jax.tree.leaves(moment), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(10 * a[0], b, rtol=GRADIENT, atol=GRADIENT * float(jnp.abs(b).max()) + 1e-6)
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkeypatch):
+    """Two runs of other depths, by loops and by masks."""
+    keys = jnp.stack([jax.random.key(0), jax.random.key(1)])
+    depth = (NormalDepth(0.0, 1.15), NormalDepth(0.8, 0.6, 0.025, 0.975, recipe.bounds))
+    models = init_models(2, CategoricalLikelihood(2), depth=depth, recipe=recipe, width=4, key=keys)
+    models = eqx.tree_at(lambda m: m.depth_posterior.loc, models, jnp.array([0.8, 2.3]))
+    state = init_state(models, keys, jnp.full(2, recipe.temperature))
+    assert state.support.highest[0] != state.support.highest[1]
+    x = jax.random.normal(keys[0], (2, 8, 2))
+    y = (x[..., 0] > 0).astype(jnp.int32)
+    rates = (jnp.array(0.005), jnp.array(0.002))
+    stepped = []
+    for dynamic in (True, False):
+        monkeypatch.setattr(_loops, "loops_are_dynamic", lambda dynamic=dynamic: dynamic)
+        step = eqx.filter_jit(
+            lambda state: train_step(
+                state, x, y, jnp.ones((2, 8)), jnp.full(2, 30.0), keys, jnp.array(0.3), rates, recipe.compiled()
+            )
+        )
+        stepped.append(step(state))
+    for a, b in zip(*(jax.tree.leaves((s.model, s.optimiser)) for s in stepped), strict=True):
+        np.testing.assert_allclose(a, b, rtol=GRADIENT, atol=GRADIENT * float(jnp.abs(b).max()) + 1e-6)
 
 
 @pytest.mark.usefixtures("as_users_have_it")

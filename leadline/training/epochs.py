@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from leadline._compilation import jit_lightly
-from leadline._loops import put_row
+from leadline._loops import put_row, row
 from leadline._random import bits, fold_in
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
@@ -250,7 +250,9 @@ def _validate(
             noise=noise,
         )
         # Depth by depth, so that the sum rounds alike before and after growth.
-        log_mean = lax.fori_loop(0, highest + 1, lambda i, total: jnp.logaddexp(total, log_q[i] + log_p[i]), log_mean)
+        log_mean = lax.fori_loop(
+            0, highest + 1, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean
+        )
         return nll - log_p @ row_weight, log_mean, weight_kl
 
     zeros = jnp.zeros(model.capacity + 1, x.dtype)

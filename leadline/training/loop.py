@@ -144,7 +144,8 @@ def train(
     hand and keeps what it has.
 
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts), and ends
-    the training by returning True; `on_call` sees the whole state after every compiled call.
+    the training by returning True; `on_call` sees the whole state after every compiled call (its models are packed:
+    `state.model.unpack()`).
     """
     make_room()
     recipe = get_recipe(recipe)
@@ -313,12 +314,14 @@ def _run(
 def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple[int, int, int]) -> Model:
     """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
     n_seeds, _, n_restarts = shape
-    if start.network.first.layer.bias_mean.shape[0] == n_seeds * n_restarts:
-        runs = np.broadcast_to(np.arange(n_seeds * n_restarts).reshape(n_seeds, 1, n_restarts), shape).ravel()
+    n_runs = start.network.first.layer.bias_mean.shape[0]
+    if n_runs == n_seeds * n_restarts:
+        runs = np.broadcast_to(np.arange(n_runs).reshape(n_seeds, 1, n_restarts), shape).ravel()
         start = jax.tree.map(lambda a: a[runs], start)
     drawn = draw_models(capacity=start.capacity)
     shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
-    if jax.tree.structure(start) != jax.tree.structure(drawn) or shapes[0] != shapes[1]:
+    alike = jax.tree.structure(start) == jax.tree.structure(drawn) and shapes[0] == shapes[1]
+    if n_runs != n_seeds * n_restarts or not alike:
         raise InvalidArgumentError(
             "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
         )

@@ -21,7 +21,7 @@ class Support(eqx.Module):
 
     @property
     def deepest(self) -> Int[Array, ""]:
-        """The depth that some run needs."""
+        """The deepest depth that any run needs."""
         return self.highest.max()
 
 

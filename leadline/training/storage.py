@@ -24,7 +24,7 @@ class Storage:
     def fit(self, state: TrainingState) -> TrainingState:
         while not state.support.fits:
             state = self.all_of(state) if self._shelf else self._doubled(state)
-        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.highest.max()).bit_length())
+        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.deepest).bit_length())
         if state.capacity >= 2 * needed:
             state = self.all_of(state)
             state, self._shelf = shelve(state, needed)

@@ -83,7 +83,9 @@ def spiral(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
 ) -> None:
-    """Train on the paper's spiral data and write a record and a picture.
+    """Train on the paper's spiral data.
+
+    It writes a record and a picture.
 
     Examples: leadline spiral --omega 10 --epochs 1000 --out runs/ten; leadline spiral --omega 25 --temperature auto
     """
@@ -161,7 +163,9 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a column of a table from the others, and write the model and its record.
+    """Learn a column of a table from the others.
+
+    It writes the model and its record.
 
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
@@ -212,7 +216,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="The table of predictions to write, .csv.", show_default=False)],
     quiet: Quiet = False,
 ) -> None:
-    """Predict the rows of a table, with probabilities or intervals, and say where the uncertainty comes from.
+    """Predict the rows of a table.
+
+    With probabilities or intervals, and where the uncertainty comes from.
 
     Example: leadline predict runs/wine new.csv --out predictions.csv
     """
@@ -223,7 +229,11 @@ def predict(
     frame = read_table(table, fmt)
     estimator = load(run / MODEL)
     for name, levels in unseen_levels(frame, fmt).items():
-        typer.echo(f"leadline: column `{name}` has categories that were not trained on: {', '.join(levels)}.", err=True)
+        typer.echo(
+            f"note: column `{name}` has categories that were not trained on: {', '.join(levels)}; "
+            "they count as none of those that were.",
+            err=True,
+        )
     columns = predictions(estimator, encode(frame, fmt), fmt.target)
     import pandas
 
@@ -239,7 +249,9 @@ def report(
     run: Annotated[Path, typer.Argument(help="A directory with a record.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html there.")] = None,
 ) -> None:
-    """Write one self-contained web page: the measures, the depth, the training, the settings.
+    """Write one self-contained web page.
+
+    It has the measures, the depth, the training and the settings.
 
     Example: leadline report runs/wine
     """
@@ -266,7 +278,9 @@ def compare(
     seed: Seed = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Set depth families side by side: free energy, likelihood of rows kept apart, depth.
+    """Set depth families side by side.
+
+    By free energy, likelihood of rows kept apart, and depth.
 
     Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
     """

@@ -322,7 +322,7 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
             trouble[column.name] = f"{what}, where a category of {rows} rows may have {most}"
     if trouble:
         name, what = next(iter(trouble.items()))
-        more = f" (and {len(trouble) - 1} more columns are like it)" if len(trouble) > 1 else ""
+        more = f" (and so do {', '.join(f'`{other}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
         flags = " ".join(f"--ignore {shlex.quote(name)}" for name in trouble)
         raise InvalidArgumentError(f"Column `{name}` holds {what}{more}; correct it or leave it out with `{flags}`.")
 

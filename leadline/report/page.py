@@ -447,7 +447,7 @@ def _making(record: Record) -> str:
         return f"<p>{escape(made)}</p>"
     return (
         f"<p>{escape(made)}</p>\n<p>To predict new rows, with the directory of this page for DIR:</p>\n"
-        "<pre><code>leadline predict DIR new.csv</code></pre>"
+        "<pre><code>leadline predict DIR new.csv --out predictions.csv</code></pre>"
     )
 
 

@@ -20,13 +20,13 @@ def summarise_table(record: dict[str, Any]) -> str:
     if "accuracy" in record:
         guess = 100 * max(record["class_shares"].values())
         lines = [
-            f"accuracy       {record['accuracy']:.2f} % of {record['n_test']} rows kept apart (guessing: "
+            f"accuracy       {record['accuracy']:.2f} % of {record['n_test']} rows kept apart (the commonest class: "
             f"{guess:.1f} %)",
             f"NLL            {record['nll']:.4f} nats per row (calibration error {record['ece']:.3f})",
         ]
     elif "rmse" in record:
         lines = [
-            f"RMSE           {record['rmse']:.4g} on {record['n_test']} rows kept apart (guessing: "
+            f"RMSE           {record['rmse']:.4g} on {record['n_test']} rows kept apart (their mean alone: "
             f"{record['target_std']:.4g})",
             f"likelihood     {record['ll_mixture']:.4f} nats per row",
             f"coverage       {100 * record['coverage_50']:.0f}, {100 * record['coverage_90']:.0f} and "

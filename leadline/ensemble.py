@@ -19,17 +19,13 @@ from leadline.training.loop import restart_keys
 TEST, FREE_ENERGY = 2, 3
 
 
-def n_runs(models: Model) -> int:
-    return models.network.first.layer.bias_mean.shape[0]
-
-
 def evaluation_keys(models: Model, seed: int, purpose: int = TEST) -> Key[Array, " runs"]:
-    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, n_runs(models))])
+    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, models.runs[0])])
 
 
 def samples_each(models: Model, n_samples: int) -> int:
     """Weight samples of every restart, for so many in all."""
-    return -(-n_samples // n_runs(models))
+    return -(-n_samples // models.runs[0])
 
 
 def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) -> np.ndarray:

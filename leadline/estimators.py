@@ -4,7 +4,7 @@ import abc
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -161,7 +161,7 @@ class DepthEstimator(BaseEstimator):
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
         check_is_fitted(self)
-        return [effective_width(run_model(self.model_, i)) for i in range(ensemble.n_runs(self.model_))]
+        return [effective_width(run_model(self.model_, i)) for i in range(self.model_.runs[0])]
 
     @abc.abstractmethod
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
@@ -207,7 +207,7 @@ class DepthEstimator(BaseEstimator):
         tensors |= {f"history.{name}": column for name, column in self.history_.items()}
         config = {
             "estimator": type(self).__name__,
-            "parameters": _parameters_as_json(self.get_params(deep=False), tensors),
+            "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
             "fitted": fitted,
             "model": modelfile.describe(self.model_, "model", tensors),
         }
@@ -489,7 +489,7 @@ def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
             f"`path`: {path} holds {config.get('estimator')!r}, which this version does not know."
         )
     kind = kinds[config["estimator"]]
-    estimator = kind(**_parameters_from_json(config["parameters"], tensors))
+    estimator = kind(**modelfile.rebuild_parameters(config["parameters"], tensors))
     for name, value in config["fitted"].items():
         setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
     for name, value in tensors.items():
@@ -501,36 +501,3 @@ def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
     }
     estimator.model_ = modelfile.rebuild(config["model"], tensors)
     return estimator
-
-
-def _parameters_as_json(parameters: dict[str, Any], tensors: modelfile.Tensors) -> dict[str, Any]:
-    result = {**parameters, "callback": None}
-    if not isinstance(result["random_state"], int | np.integer):
-        result["random_state"] = None
-    if isinstance(result["recipe"], Recipe):
-        result["recipe"] = asdict(result["recipe"])
-    if isinstance(result["depth"], tuple):
-        prior, posterior = result["depth"]
-        result["depth"] = {
-            "prior": modelfile.describe(prior, "parameters.prior", tensors),
-            "posterior": modelfile.describe(posterior, "parameters.posterior", tensors),
-        }
-    if isinstance(result.get("class_weight"), dict):
-        result["class_weight"] = {"pairs": [[_plain(k), _plain(v)] for k, v in result["class_weight"].items()]}
-    return {name: _plain(value) for name, value in result.items()}
-
-
-def _parameters_from_json(parameters: dict[str, Any], tensors: modelfile.Tensors) -> dict[str, Any]:
-    result = dict(parameters)
-    if isinstance(result["recipe"], dict):
-        result["recipe"] = Recipe(**{**result["recipe"], "initial_depth": tuple(result["recipe"]["initial_depth"])})
-    if isinstance(result["depth"], dict):
-        result["depth"] = tuple(modelfile.rebuild(result["depth"][name], tensors) for name in ("prior", "posterior"))
-    if isinstance(result.get("class_weight"), dict):
-        result["class_weight"] = dict(result["class_weight"]["pairs"])
-    return result
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, which JSON knows."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -52,7 +52,7 @@ def free_energy(
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
     if highest is None:
-        _, highest = check_fits("model", model.support(), model.capacity)
+        highest = check_fits("model", model.support()[1], model.capacity)
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()
     scale = 1.0 if n_data is None else n_data / n_batch

@@ -10,15 +10,14 @@ from leadline.likelihoods import Likelihood
 from leadline.network import UnboundedNetwork
 
 
-def check_fits(name: str, support: tuple[Array, Array], capacity: int) -> tuple[Array, Array]:
-    """The support of q(L), which must lie within the layers that a model stores."""
-    highest = support[1]
+def check_fits(name: str, highest: Int[Array, "*runs"], capacity: int) -> Int[Array, "*runs"]:
+    """The deepest depth of the support of q(L), which must lie within the layers that a model stores."""
     if not is_traced(highest) and jnp.any(highest > capacity):
         raise InvalidArgumentError(
             f"`{name}` must store all layers that q(L) needs, but its capacity is {capacity} and q(L) reaches depth "
             f"{highest.max()}."
         )
-    return support
+    return highest
 
 
 class Model(eqx.Module):
@@ -36,6 +35,11 @@ class Model(eqx.Module):
     def unpack(self) -> "Model":
         """The model, or the models of several runs, that was packed."""
         return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """How many runs these are the models of; nothing, for one model alone."""
+        return self.network.first.layer.stack
 
     @property
     def capacity(self) -> int:

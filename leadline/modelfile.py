@@ -21,6 +21,7 @@ from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood
 from leadline.model import Model
 from leadline.network import Block, UnboundedNetwork
+from leadline.recipes import Recipe
 
 FORMAT = 1
 """Grows when older versions could no longer read a file rightly."""
@@ -74,6 +75,41 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
             value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else given["value"]
         object.__setattr__(module, field.name, value)
     return module
+
+
+def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    """An estimator's parameters as JSON; what only Python knows is left out."""
+    result = {**parameters, "callback": None}
+    if not isinstance(result["random_state"], int | np.integer):
+        result["random_state"] = None
+    if isinstance(result["recipe"], Recipe):
+        result["recipe"] = dataclasses.asdict(result["recipe"])
+    if isinstance(result["depth"], tuple):
+        prior, posterior = result["depth"]
+        result["depth"] = {
+            "prior": describe(prior, "parameters.prior", tensors),
+            "posterior": describe(posterior, "parameters.posterior", tensors),
+        }
+    if isinstance(result.get("class_weight"), dict):
+        result["class_weight"] = {"pairs": [[_plain(k), _plain(v)] for k, v in result["class_weight"].items()]}
+    return {name: _plain(value) for name, value in result.items()}
+
+
+def rebuild_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    """The parameters that were described."""
+    result = dict(parameters)
+    if isinstance(result["recipe"], dict):
+        result["recipe"] = Recipe(**{**result["recipe"], "initial_depth": tuple(result["recipe"]["initial_depth"])})
+    if isinstance(result["depth"], dict):
+        result["depth"] = tuple(rebuild(result["depth"][name], tensors) for name in ("prior", "posterior"))
+    if isinstance(result.get("class_weight"), dict):
+        result["class_weight"] = dict(result["class_weight"]["pairs"])
+    return result
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, which JSON knows."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors) -> None:

@@ -283,10 +283,9 @@ def _evaluate_piece(
 
 def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.ndarray:
     check_integer("n_samples", n_samples, 1)
-    runs = models.network.first.layer.bias_mean.shape[:-1]
-    if len(runs) != 1 or key.shape != runs:
+    if len(models.runs) != 1 or key.shape != models.runs:
         raise InvalidArgumentError(
-            f"`models` and `key` must have one axis of runs, got shapes {runs} and {key.shape}; "
+            f"`models` and `key` must have one axis of runs, got shapes {models.runs} and {key.shape}; "
             "take the models as `train` returns them, and `jax.random.split(key, number of runs)`."
         )
     x = np.asarray(x)
@@ -294,15 +293,14 @@ def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.nda
     return x
 
 
-@eqx.filter_jit
-def _supports(models: Model) -> tuple[Array, Array]:
-    return jax.vmap(lambda model: model.support())(models)
+@jit_lightly
+def _highest(models: Model) -> Int[Array, " runs"]:
+    return jax.vmap(lambda model: model.support()[1])(models)
 
 
 def _deepest(models: Model) -> Int[Array, ""]:
     """The deepest depth that any run needs."""
-    _, highest = check_fits("models", _supports(models), models.capacity)
-    return highest.max()
+    return check_fits("models", _highest(models), models.capacity).max()
 
 
 def _padded(a: np.ndarray) -> Array:

@@ -53,7 +53,7 @@ def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
 
 def effective_width(model: Model) -> list[int]:
     """The number of units that are used, for every layer of one model from f_0 to the deepest of the support."""
-    if model.network.first.layer.bias_mean.ndim != 1:
+    if model.runs:
         raise InvalidArgumentError("`model` must be one run's model, got a batch of runs; use `run_model(models, 0)`.")
     highest = int(model.support()[1])
     return np.sum(np.asarray(unit_strength(model)) > USED, axis=1)[: highest + 1].tolist()

@@ -215,23 +215,18 @@ def test_a_heavier_row_is_fitted_better(clf):
     assert after > before + 0.2
 
 
-def test_a_weight_is_a_number_of_rows_and_the_order_of_the_rows_does_not_matter():
-    x, y = X[TRAIN], Y[TRAIN]
+@pytest.mark.parametrize(
+    ("kind", "x", "y", "predict"),
+    [(classifier, X[TRAIN], Y[TRAIN], "predict_proba"), (regressor, LINE, SINE, "predict")],
+    ids=["classes", "numbers"],
+)
+def test_a_weight_is_a_number_of_rows_and_the_order_of_the_rows_does_not_matter(kind, x, y, predict):
     weight = np.random.default_rng(1).integers(1, 4, 60)
-    weighed = classifier().fit(x, y, weight)
+    weighed = kind().fit(x, y, weight)
     order = np.random.default_rng(2).permutation(weight.sum())
-    repeated = classifier().fit(np.repeat(x, weight, axis=0)[order], np.repeat(y, weight)[order])
+    repeated = kind().fit(np.repeat(x, weight, axis=0)[order], np.repeat(y, weight)[order])
     assert_same_fit(weighed, repeated)
-    np.testing.assert_array_equal(weighed.predict_proba(X), repeated.predict_proba(X))
-
-
-def test_so_it_is_for_numbers():
-    weight = np.random.default_rng(1).integers(1, 4, 60)
-    weighed = regressor().fit(LINE, SINE, weight)
-    order = np.random.default_rng(2).permutation(weight.sum())
-    repeated = regressor().fit(np.repeat(LINE, weight, axis=0)[order], np.repeat(SINE, weight)[order])
-    assert_same_fit(weighed, repeated)
-    np.testing.assert_array_equal(weighed.predict(LINE), repeated.predict(LINE))
+    np.testing.assert_array_equal(getattr(weighed, predict)(x), getattr(repeated, predict)(x))
 
 
 # Seeds, copies, scikit-learn's tools

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from leadline import metrics
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._version import __version__
-from leadline.ensemble import evaluation_keys, n_runs
+from leadline.ensemble import evaluation_keys
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.predict import evaluate_free_energy
 from leadline.recipes import check_temperature, depth_distributions, get_recipe
@@ -102,7 +102,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str, s
         "depth": estimator.depth,
         "width": estimator.width,
         "temperature": estimator.temperature_,
-        "n_restarts": n_runs(models),
+        "n_restarts": models.runs[0],
         "epochs": estimator.n_iter_,
         "seed": estimator.random_state,
         **(_metrics(estimator, parts) if len(parts.x_test) else {}),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from leadline._checks import InvalidArgumentError, check_features
+from leadline._checks import InvalidArgumentError, check_features, check_share
 from leadline._numerics import bucket
 from leadline.likelihoods import Likelihood
 
@@ -108,3 +108,52 @@ def held_out(labels: np.ndarray | None, n_rows: int, n_parts: int, share: float,
         place[rng.permutation(rows)] = (np.arange(len(rows)) + rng.uniform(size=len(rows))) / len(rows)
     n = n_held_out(n_rows, share)
     return np.resize(np.argsort(place, kind="stable"), (n_parts, n))
+
+
+def for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:
+    """The tables, of which there must be one, or one for every seed."""
+    if tables[0].shape[0] not in (1, n_seeds):
+        raise InvalidArgumentError(
+            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {tables[0].shape[0]}."
+        )
+    return tables
+
+
+def make_parts(
+    tables: Tables,
+    validation: tuple[Any, Any] | float,
+    likelihood: Likelihood,
+    shape: tuple[int, int, int],
+    seeds: list[int] | tuple[int, ...],
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The data, each run's table, and the rows it is trained and validated on, as `Task` takes them; and which of the
+    given rows were held out."""
+    n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
+    if isinstance(validation, tuple):
+        given = check_tables("validation", *validation, likelihood, tables[0].shape[-1])
+        all_tables = (tables, for_all_seeds("validation", given, len(seeds)))
+        validation_size = bucket(given[0].shape[1])
+        train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
+        validation_rows = np.tile(n_rows + np.arange(all_tables[1][0].shape[1]), (n_runs, 1))
+        held = np.empty((n_runs, 0), int)
+    else:
+        check_share("validation", validation)
+        if n_rows < 2 or round(validation * n_rows) >= n_rows:
+            raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
+        all_tables = (tables,)
+        validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
+        held = np.concatenate(
+            [
+                np.tile(held_out(likelihood.labels(y), n_rows, shape[2], validation, seed), (shape[1], 1))
+                for y, seed in zip(np.broadcast_to(tables[1], (len(seeds), *tables[1].shape[1:])), seeds, strict=True)
+            ]
+        )
+        train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])
+        validation_rows = held
+    data = make_data("data", *all_tables)
+    table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
+    parts = {
+        "train": make_part(train_rows, bucket(n_rows)),
+        "validation": make_part(validation_rows, validation_size),
+    }
+    return {"data": data, "table": jnp.asarray(table, jnp.int32), **parts}, held

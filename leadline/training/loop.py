@@ -12,16 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
-from leadline._checks import InvalidArgumentError, check_integer, check_share
+from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly, make_room
-from leadline._numerics import bucket
 from leadline._random import fold_in
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import log_likelihood
 from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
-from leadline.training.data import Tables, check_tables, held_out, make_data, make_part, n_held_out
+from leadline.training.data import check_tables, for_all_seeds, make_parts
 from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs, train_epochs_lightly
 from leadline.training.interruption import Interruption
 from leadline.training.pace import FixedLength, OwnLength, Pace
@@ -102,13 +101,12 @@ def init_models(
 
 _init_models_quickly = jit_lightly(init_models)
 
-
 _unpack = jit_lightly(Model.unpack)
 
 
 def run_model(models: Model, run: int) -> Model:
     """One run's model out of a batch."""
-    check_integer("run", run, 0, models.network.first.layer.bias_mean.shape[0] - 1)
+    check_integer("run", run, 0, models.runs[0] - 1)
     return jax.tree.map(lambda a: a[run], models)
 
 
@@ -162,9 +160,9 @@ def train(
         check_integer("seeds", seed, 0)
     recipe = replace(recipe, temperature=max(temperatures))
     depth = depth_distributions(depth, recipe)
-    tables = _for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
+    tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     shape = (len(seeds), len(temperatures), n_restarts)
-    parts, held = _parts(tables, validation, likelihood, shape, seeds)
+    parts, held = make_parts(tables, validation, likelihood, shape, seeds)
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
     # The runs, as a grid: seeds x temperatures x restarts.
@@ -218,46 +216,6 @@ def train(
         seconds=time.perf_counter() - begin,
         interrupted=pace.end is None or int(state.epoch) < pace.end,
     )
-
-
-def _parts(
-    tables: Tables,
-    validation: tuple[Any, Any] | float,
-    likelihood: Likelihood,
-    shape: tuple[int, int, int],
-    seeds: list[int] | tuple[int, ...],
-) -> tuple[dict[str, Any], np.ndarray]:
-    """The data, each run's table, and the rows it is trained and validated on, as `Task` takes them; and which of the
-    given rows were held out."""
-    n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
-    if isinstance(validation, tuple):
-        given = check_tables("validation", *validation, likelihood, tables[0].shape[-1])
-        all_tables = (tables, _for_all_seeds("validation", given, len(seeds)))
-        validation_size = bucket(given[0].shape[1])
-        train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
-        validation_rows = np.tile(n_rows + np.arange(all_tables[1][0].shape[1]), (n_runs, 1))
-        held = np.empty((n_runs, 0), int)
-    else:
-        check_share("validation", validation)
-        if n_rows < 2 or round(validation * n_rows) >= n_rows:
-            raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
-        all_tables = (tables,)
-        validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
-        held = np.concatenate(
-            [
-                np.tile(held_out(likelihood.labels(y), n_rows, shape[2], validation, seed), (shape[1], 1))
-                for y, seed in zip(np.broadcast_to(tables[1], (len(seeds), *tables[1].shape[1:])), seeds, strict=True)
-            ]
-        )
-        train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])
-        validation_rows = held
-    data = make_data("data", *all_tables)
-    table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
-    parts = {
-        "train": make_part(train_rows, bucket(n_rows)),
-        "validation": make_part(validation_rows, validation_size),
-    }
-    return {"data": data, "table": jnp.asarray(table, jnp.int32), **parts}, held
 
 
 @dataclass(frozen=True)
@@ -314,17 +272,17 @@ def _run(
 def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple[int, int, int]) -> Model:
     """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
     n_seeds, _, n_restarts = shape
-    n_runs = start.network.first.layer.bias_mean.shape[0]
-    if n_runs == n_seeds * n_restarts:
-        runs = np.broadcast_to(np.arange(n_runs).reshape(n_seeds, 1, n_restarts), shape).ravel()
-        start = jax.tree.map(lambda a: a[runs], start)
+    wrong = InvalidArgumentError(
+        "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
+    )
+    if start.runs != (n_seeds * n_restarts,):
+        raise wrong
+    runs = np.broadcast_to(np.arange(n_seeds * n_restarts).reshape(n_seeds, 1, n_restarts), shape).ravel()
+    start = jax.tree.map(lambda a: a[runs], start)
     drawn = draw_models(capacity=start.capacity)
     shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
-    alike = jax.tree.structure(start) == jax.tree.structure(drawn) and shapes[0] == shapes[1]
-    if n_runs != n_seeds * n_restarts or not alike:
-        raise InvalidArgumentError(
-            "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
-        )
+    if jax.tree.structure(start) != jax.tree.structure(drawn) or shapes[0] != shapes[1]:
+        raise wrong
     return start
 
 
@@ -349,14 +307,6 @@ def _validation_nll(
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
     return nll.mean(axis=2)
-
-
-def _for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:
-    if tables[0].shape[0] not in (1, n_seeds):
-        raise InvalidArgumentError(
-            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {tables[0].shape[0]}."
-        )
-    return tables
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:

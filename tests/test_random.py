@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from leadline import InvalidArgumentError
-from leadline._random import fold_in, normal, threefry
+from leadline._random import bits, fold_in, normal, threefry
 from leadline.training.epochs import _shuffled
 
 
@@ -52,6 +52,16 @@ def test_other_keys_give_other_numbers():
     z = np.asarray(jax.vmap(lambda key: normal(key, (2000,), jnp.dtype("float32")))(jnp.stack(keys)))
     correlation = np.corrcoef(z) - np.eye(50)
     assert np.abs(correlation).max() < 5 / np.sqrt(2000)
+
+
+def test_a_key_may_be_used_for_numbers_and_for_other_keys():
+    """No pair of words behind a number is a key folded from the same one, or split from it."""
+    key = jax.random.key(3)
+    drawn = {tuple(pair) for pair in np.stack(bits(key, (200,)), axis=1).tolist()}
+    folded = {tuple(jax.random.key_data(jax.random.fold_in(key, i)).tolist()) for i in range(200)}
+    split = {tuple(pair) for pair in jax.random.key_data(jax.random.split(key, 200)).tolist()}
+    assert len(drawn) == len(folded) == len(split) == 200
+    assert not drawn & (folded | split)
 
 
 @pytest.mark.parametrize("word", [0, 2**32 - 1])

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
 
@@ -116,6 +116,22 @@ def update_rows(
             0, length, lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i), stack
         )
     return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
+
+
+def loop_while(
+    go_on: Callable[[PyTree], Bool[Array, ""]], body: Callable[[PyTree], PyTree], state: PyTree, *, most: int
+) -> PyTree:
+    """`jax.lax.while_loop` that ends after `most` turns at the latest."""
+    if loops_are_dynamic():
+        return lax.while_loop(go_on, body, state)
+    return lax.fori_loop(0, most, lambda _, state: do_if(go_on(state), lambda: body(state), state), state)
+
+
+def do_if(condition: Bool[Array, ""], function: Callable[[], PyTree], otherwise: PyTree) -> PyTree:
+    """`function()`, or what it would replace."""
+    if loops_are_dynamic():
+        return lax.cond(condition, function, lambda: otherwise)
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), function(), otherwise)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

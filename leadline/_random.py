@@ -44,8 +44,7 @@ def _words(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
 def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
     """`jax.random.fold_in`, bit for bit, for compiled programs (one by one, its operations take long)."""
     data = jnp.asarray(data).astype(jnp.uint32)
-    words = threefry(_words(key), (jnp.zeros_like(data), data))
-    return jax.random.wrap_key_data(jnp.stack(words), impl="threefry2x32")
+    return jax.random.wrap_key_data(jnp.stack(fold_words(_words(key), data)), impl="threefry2x32")
 
 
 def bits(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
@@ -55,7 +54,11 @@ def bits(key: Key[Array, ""], shape: tuple[int, ...]) -> tuple[UInt32[Array, "..
     for both.
     """
     index = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
-    return threefry(_words(key), (jnp.ones_like(index), index))
+    return _bits(_words(key), index)
+
+
+def _bits(words: tuple[Array, Array], index: UInt32[Array, "..."]) -> tuple[Array, Array]:
+    return threefry(words, (jnp.ones_like(index), index))
 
 
 def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
@@ -63,9 +66,26 @@ def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Flo
     x, y = bits(key, shape)
     if dtype == jnp.float64:
         whole = (x >> np.uint32(6)).astype(dtype) * 2.0**26 + (y >> np.uint32(6)).astype(dtype)
-        digits = 52
-    else:
-        whole, digits = ((x ^ y) >> np.uint32(9)).astype(jnp.float32), 23
+        return _quantile(whole, 52)
+    return _single(x, y).astype(dtype)
+
+
+def normals_at(words: tuple[Array, Array], index: UInt32[Array, "..."]) -> Float[Array, "..."]:
+    """The numbers `index` of `normal`, in single precision, from the two words of a key; for kernels."""
+    return _single(*_bits(words, index))
+
+
+def fold_words(words: tuple[Array, Array], data: UInt32[Array, ""]) -> tuple[Array, Array]:
+    """`fold_in` for the two words of a key."""
+    return threefry(words, (jnp.zeros_like(data), data))
+
+
+def _single(x: UInt32[Array, "..."], y: UInt32[Array, "..."]) -> Float[Array, "..."]:
+    return _quantile(((x ^ y) >> np.uint32(9)).astype(jnp.float32), 23)
+
+
+def _quantile(whole: Float[Array, "..."], digits: int) -> Float[Array, "..."]:
+    """The normal quantile of a uniform number of so many binary digits."""
     # Midpoints of equal parts of (-1, 1): symmetric, and never an end, where the inverse is infinite.
     uniform = (whole + 0.5) * 2.0 ** (1 - digits) - 1
-    return (math.sqrt(2) * jax.lax.erf_inv(uniform)).astype(dtype)
+    return math.sqrt(2) * jax.lax.erf_inv(uniform)

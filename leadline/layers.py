@@ -89,15 +89,23 @@ class GaussianLinear(eqx.Module):
         return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
 
     def _sampled(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
-        n_out, n_in = self.weight_mean.shape
-        draw = checkpoint_name(normal(key, (n_out, n_in + 1), x.dtype), KEPT)
-        mean, raw = (
-            jnp.concatenate([weight, bias[:, None]], axis=1)
-            for weight, bias in ((self.weight_mean, self.bias_mean), (self.weight_raw, self.bias_raw))
-        )
-        sample = mean + jax.nn.softplus(raw) * draw
         # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
-        return checkpoint_name(sample @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
+        return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
+
+    def sample(self, key: Key[Array, ""]) -> Float[Array, "out in_and_one"]:
+        """One draw of the weights, with the bias in the last column."""
+        mean, raw = self._matrices()
+        draw = checkpoint_name(normal(key, mean.shape, mean.dtype), KEPT)
+        return mean + jax.nn.softplus(raw) * draw
+
+    def moments(self) -> tuple[Float[Array, "out in_and_one"], Float[Array, "out in_and_one"]]:
+        """The means and the variances of the weights, with the bias in the last column."""
+        mean, raw = self._matrices()
+        return mean, jnp.square(jax.nn.softplus(raw))
+
+    def _matrices(self) -> tuple[Array, Array]:
+        join = lambda weight, bias: jnp.concatenate([weight, bias[:, None]], axis=1)  # noqa: E731
+        return join(self.weight_mean, self.bias_mean), join(self.weight_raw, self.bias_raw)
 
     def pack(self) -> "PackedLinear":
         """The same layer as one array; a stack of layers under `jax.vmap`."""
@@ -112,6 +120,12 @@ class GaussianLinear(eqx.Module):
     def stack(self) -> tuple[int, ...]:
         """The axes in front, where this is not one layer but a stack of them."""
         return self.bias_mean.shape[:-1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many outputs and inputs."""
+        n_out, n_in = self.weight_mean.shape[-2:]
+        return n_out, n_in
 
     def kl(self) -> Float[Array, ""]:
         """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
@@ -137,7 +151,7 @@ class PackedLinear(eqx.Module):
 
     numbers: Float[Array, "*stack n"]
     structure: Any = eqx.field(static=True)
-    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    shapes: tuple[Any, ...] = eqx.field(static=True)
 
     def unpack(self) -> GaussianLinear:
         parts = jax.lax.split(self.numbers, [math.prod(shape) for shape in self.shapes], axis=len(self.stack))
@@ -147,6 +161,10 @@ class PackedLinear(eqx.Module):
     @property
     def stack(self) -> tuple[int, ...]:
         return self.numbers.shape[:-1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.shapes[0]  # of the first field, `weight_mean`
 
 
 def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: Array) -> Float[Array, ""]:

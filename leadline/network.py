@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from leadline import _loops
 from leadline._checks import check_integer
 from leadline._loops import bounded_scan
 from leadline._random import fold_in
@@ -84,11 +85,15 @@ class UnboundedNetwork(eqx.Module):
 
     @property
     def width(self) -> int:
-        return self.deeper.layer.bias_mean.shape[-1]
+        return self.deeper.layer.size[0]
 
     @property
     def n_inputs(self) -> int:
-        return self.first.layer.weight_mean.shape[-1]
+        return self.first.layer.size[1]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.first.head.size[0]
 
     def depths(
         self,
@@ -108,11 +113,60 @@ class UnboundedNetwork(eqx.Module):
         `params`. Every layer and head draws its noise from `key` folded with a number of its own (2L and
         2L + 1), so a larger capacity changes no draw.
         """
+        highest = jnp.asarray(highest)
+        if not _loops.loops_are_dynamic():
+            from leadline import _walk  # takes long to import, and needs a GPU
+
+            if _walk.fits(x, self.width, self.n_outputs):
+                return self._depths_by_kernels(x, partial(readout, fixed, params), highest, key, noise)
         body = partial(_visit, readout, noise)
         shared = (fixed, key)
         carry, first = body(jnp.array(-1), shared, params, (x.T, jnp.zeros((), x.dtype)), self.first)
-        _, deeper = bounded_scan(body, shared, params, carry, self.deeper, jnp.asarray(highest))
-        return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, deeper)
+        _, deeper = bounded_scan(body, shared, params, carry, self.deeper, highest)
+        return jax.tree.map(_join, first, deeper)
+
+    def _depths_by_kernels(
+        self,
+        x: Float[Array, "batch in"],
+        readout: Callable[[Float[Array, "batch out"]], PyTree],
+        highest: Int[Array, ""],
+        key: Key[Array, ""],
+        noise: Noise,
+    ) -> tuple[PyTree, Float[Array, " depths"]]:
+        """`depths`, with all layers walked by one kernel (`_walk.py`)."""
+        from leadline._walk import Weights, walk
+
+        depth = jnp.arange(self.capacity + 1)
+
+        def of_all(function: Callable[[Block, Array], PyTree]) -> tuple[PyTree, PyTree]:
+            """What a function says of the first block, and of the others."""
+            return function(self.first.unpack(), depth[0]), jax.vmap(function)(self.deeper.unpack(), depth[1:])
+
+        def weights(read: Callable[[GaussianLinear, Key[Array, ""]], Array]) -> Weights:
+            (first, first_head), (deeper, heads) = of_all(
+                lambda block, depth: (
+                    read(block.layer, fold_in(key, 2 * depth)),
+                    read(block.head, fold_in(key, 2 * depth + 1)),
+                )
+            )
+            return Weights(first, deeper, _join(first_head, heads))
+
+        if noise == "weights":
+            mean, variance = weights(lambda layer, key: layer.sample(key)), None
+        else:
+            mean, variance = (weights(lambda layer, _, i=i: layer.moments()[i]) for i in range(2))
+        outputs = walk(x.T, mean, variance, jax.random.key_data(key), highest)
+        layer_kl, head_kl = jax.tree.map(_join, *of_all(lambda block, _: (block.layer.kl(), block.head.kl())))
+        values = jax.vmap(lambda output: readout(output.T))(outputs)
+        inside = depth <= highest
+        return jax.tree.map(
+            lambda a: jnp.where(inside.reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros_like(a)),
+            (values, jnp.cumsum(layer_kl) + head_kl),
+        )
+
+
+def _join(first: Array, others: Array) -> Array:
+    return jnp.concatenate([first[None], others])
 
 
 def _visit(

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from leadline import _loops
 from leadline._compilation import jit_lightly
-from leadline._loops import put_row, row
+from leadline._loops import do_if, loop_while, put_row, row
 from leadline._random import bits, fold_in
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
@@ -90,7 +91,7 @@ def _train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) ->
             done, row = _finish_epoch(state, task, n_data)
             return done, put_row(history, row, state.epoch - start)
 
-        return lax.cond(state.support.fits, finish, lambda: (state, history))
+        return do_if(state.support.fits, finish, (state, history))
 
     columns = jnp.zeros((MAX_EPOCHS, state.key.shape[0]))
     counts = columns.astype(int)
@@ -124,7 +125,7 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         rates = (rate, task.depth_learning_rate)
         return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe)
 
-    return lax.while_loop(go_on, one_step, state)
+    return loop_while(go_on, one_step, state, most=-(-train.rows.shape[1] // batch_size))
 
 
 def train_step(
@@ -141,24 +142,35 @@ def train_step(
     """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
     of the weights and of q(L).
 
-    The layer loop has one length, the deepest run's.
+    Where the layer loop is a loop, it has one length, the deepest run's.
     """
     deepest = state.support.deepest
+    highest = deepest if _loops.loops_are_dynamic() else state.support.highest
     params, static = eqx.partition(state.model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
     temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
 
     def objective(
-        params: Model, static: Model, x: Array, y: Array, row_weight: Array, n_data: Array, key: Array, temperature: Any
+        params: Model,
+        static: Model,
+        x: Array,
+        y: Array,
+        row_weight: Array,
+        n_data: Array,
+        key: Array,
+        temperature: Any,
+        highest: Array,
     ) -> Array:
         model = eqx.combine(params, static)
         terms = free_energy(
-            model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=deepest
+            model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=highest
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective))(params, static, x, y, row_weight, n_data, key, temperature)
+    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, None if _loops.loops_are_dynamic() else 0))(
+        params, static, x, y, row_weight, n_data, key, temperature, highest
+    )
     rate, depth_rate = rates
     model, optimiser = jax.vmap(
         lambda model, gradients, optimiser, lowest, highest: update(
@@ -249,10 +261,9 @@ def _validate(
             key=fold_in(key, i),
             noise=noise,
         )
-        # Depth by depth, so that the sum rounds alike before and after growth.
-        log_mean = lax.fori_loop(
-            0, highest + 1, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean
-        )
+        # Depth by depth, so that the sum rounds alike before and after growth. Beyond `highest` there is no mass.
+        n = highest + 1 if _loops.loops_are_dynamic() else model.capacity + 1
+        log_mean = lax.fori_loop(0, n, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean)
         return nll - log_p @ row_weight, log_mean, weight_kl
 
     zeros = jnp.zeros(model.capacity + 1, x.dtype)

@@ -12,8 +12,6 @@ train side by side: minutes on a GPU, hours on a CPU.
 
 import argparse
 import ast
-import csv
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from leadline.experiments.records import as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import LEADLINE
 from leadline.training.progress import ProgressLine
@@ -51,19 +50,12 @@ ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
 
 VARIANTS = CONFIGURATIONS | ABLATION
 
-COLUMNS = [
-    *("recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts"),
-    *("accuracy", "nll", "brier", "ece", "depth_mean", "depth_std", "depth_mode"),
-    *("free_energy", "expected_nll", "depth_kl", "weight_kl", "effective_width"),
-    *("seconds", "device", "version"),
-]
-
 
 def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Train and evaluate what is not in the variant's file yet, `at_once` data sets at a time."""
     recipe = replace(LEADLINE, name=name, **changes)
     path = arguments.out / f"{name}.csv"
-    rows = read(path)
+    rows = read_rows(path)
     done = {(float(row["omega"]), int(row["seed"])) for row in rows}
     grid = [(omega, seed) for omega in arguments.omegas for seed in arguments.seeds]
     missing = [
@@ -78,30 +70,11 @@ def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespac
             runs = run_spirals(missing[i : i + at_once], line)
         if any(run.record.get("interrupted") for run in runs):
             raise SystemExit("interrupted; the data sets in hand are not recorded.")
-        rows += [_row(run.record) for run in runs]
-        write(rows, path)
+        rows += [as_row(run.record) for run in runs]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(path, rows)
     print(f"{name}: {len(missing)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
     print(table(rows), flush=True)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _row(record: dict[str, Any]) -> dict[str, Any]:
-    flat = {**record, **record["free_energy_terms"], "effective_width": json.dumps(record["effective_width"])}
-    return {name: flat[name] for name in COLUMNS}
-
-
-def write(rows: list[dict[str, Any]], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -142,7 +115,7 @@ def _markdown_table(
         "|---" * (len(omegas) + 1) + "|",
     ]
     for name, (words, _) in variants.items():
-        cells = [_cell(read(directory / f"{name}.csv"), omega, seeds) for omega in omegas]
+        cells = [_cell(read_rows(directory / f"{name}.csv"), omega, seeds) for omega in omegas]
         lines.append(f"| {words} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -118,15 +118,6 @@ def update_rows(
     return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
 
 
-def loop_while(
-    go_on: Callable[[PyTree], Bool[Array, ""]], body: Callable[[PyTree], PyTree], state: PyTree, *, most: int
-) -> PyTree:
-    """`jax.lax.while_loop` that ends after `most` turns at the latest."""
-    if loops_are_dynamic():
-        return lax.while_loop(go_on, body, state)
-    return lax.fori_loop(0, most, lambda _, state: do_if(go_on(state), lambda: body(state), state), state)
-
-
 def do_if(condition: Bool[Array, ""], function: Callable[[], PyTree], otherwise: PyTree) -> PyTree:
     """`function()`, or what it would replace."""
     if loops_are_dynamic():

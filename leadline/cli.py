@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -14,6 +15,8 @@ from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
 from leadline.estimators import load
 from leadline.experiments.records import check_out, read_record, write_record, writing
+from leadline.experiments.reproduce import QUICK, Grid, missing
+from leadline.experiments.reproduce import reproduce as train_grid
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
 from leadline.experiments.table import (
     Parts,
@@ -26,10 +29,11 @@ from leadline.experiments.table import (
 )
 from leadline.recipes import get_recipe
 from leadline.report.page import write_page
+from leadline.report.reproduction import write_comparison
 from leadline.report.summary import summarise, summarise_comparison, summarise_table
 from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
-from leadline.training.progress import ProgressLine
+from leadline.training.progress import GridLine, ProgressLine
 
 MODEL = "model.safetensors"
 
@@ -121,6 +125,70 @@ def spiral(
         typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
     if run.record.get("interrupted"):
         raise typer.Exit(130)
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Where tables and figures go.", show_default=False)],
+    omegas: Annotated[
+        str | None, typer.Option(help="Rotation speeds: first:end or first:end:step, or numbers with commas between.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs at every speed, with the seeds 1, 2, ...")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes of each network. Default: the recipe's.")] = None,
+    depth: Annotated[str | None, typer.Option(help="Families of q(L), with commas between.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipes, with commas between.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version: published, one run at 5, 10, .. 30; minutes on a CPU.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
+) -> None:
+    """Train the paper's grid and set it beside the published numbers.
+
+    All runs train side by side, on a GPU if there is one, else on all cores. Tables fill as runs finish; started again,
+    the command goes on where it was stopped.
+
+    The whole grid is 31 speeds x 5 runs x 2 families for each of published,written,leadline.
+
+    Examples: leadline reproduce --out runs/paper --quick; leadline reproduce --out runs/paper --recipe published
+    """
+    grid = QUICK if quick else Grid()
+    given = {
+        "recipes": _names(recipe),
+        "depths": _names(depth),
+        "omegas": None if omegas is None else _omegas(omegas),
+        "runs": runs,
+        "epochs": epochs,
+    }
+    grid = replace(grid, **{name: value for name, value in given.items() if value is not None})
+    check_out(out, force=False)
+    left = missing(grid, out)
+    if not quiet:
+        n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs
+        typer.echo(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
+    done = True
+    if left:
+        with nullcontext() if quiet else GridLine() as line:
+            done = train_grid(grid, out, line)
+    if not done:
+        _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+    with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
+        written = write_comparison(grid, out)
+    if not quiet:
+        typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def _omegas(text: str) -> tuple[float, ...]:
+    """`0:31`, `0:31:5` or `5,10`."""
+    try:
+        if ":" in text:
+            return tuple(range(*(int(part) for part in text.split(":"))))
+        return tuple(float(part) for part in text.split(","))
+    except (ValueError, TypeError):
+        raise InvalidArgumentError(f"`omegas` must be like 0:31, 0:31:5 or 5,10,15, got {text!r}.") from None
 
 
 Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]

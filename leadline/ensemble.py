@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from leadline._compilation import jit_lightly
-from leadline.free_energy import weight_kl_by_layer
+from leadline.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.likelihoods import GaussianLikelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
@@ -19,8 +19,11 @@ from leadline.training.loop import restart_keys
 TEST, FREE_ENERGY = 2, 3
 
 
-def evaluation_keys(models: Model, seed: int, purpose: int = TEST) -> Key[Array, " runs"]:
-    return jnp.stack([jax.random.fold_in(key, purpose) for key in restart_keys(seed, models.runs[0])])
+def evaluation_keys(models: Model, seed: int | list[int], purpose: int = TEST) -> Key[Array, " runs"]:
+    """For the restarts of one fit, or of several with their seeds."""
+    seeds = seed if isinstance(seed, list) else [seed]
+    keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, models.runs[0] // len(seeds))])
+    return jax.vmap(lambda key: jax.random.fold_in(key, purpose))(keys)
 
 
 def samples_each(models: Model, n_samples: int) -> int:
@@ -48,7 +51,12 @@ def predictive_mixture(models: Model, x: np.ndarray, n_samples: int, seed: int) 
 
 def depth_summary(models: Model) -> dict[str, Any]:
     """q(L), the mixture over the restarts, under the record's names."""
-    pmf = np.trim_zeros(depth_masses(models).mean(0), "b")
+    return describe_depth(depth_masses(models))
+
+
+def describe_depth(masses: np.ndarray) -> dict[str, Any]:
+    """The same from q(L) of every restart, [restarts, depths]."""
+    pmf = np.trim_zeros(masses.mean(0), "b")
     depth = np.arange(len(pmf))
     mean = float(pmf @ depth)
     return {
@@ -64,15 +72,19 @@ def free_energy_summary(
     models: Model, x: np.ndarray, y: np.ndarray, seed: int, weight: np.ndarray | None = None
 ) -> dict[str, Any]:
     """The free energy of the data and its terms, means over the restarts, under the record's names."""
-    key = evaluation_keys(models, seed, FREE_ENERGY)
-    terms = jax.tree.map(jnp.mean, evaluate_free_energy(models, x, y, weight=weight, key=key))
-    by_layer = _weight_kl_by_layer(models)
+    terms = evaluate_free_energy(models, x, y, weight=weight, key=evaluation_keys(models, seed, FREE_ENERGY))
+    return describe_free_energy(terms, all_weight_kl_by_layer(models))
+
+
+def describe_free_energy(terms: FreeEnergy, by_layer: dict[str, Any]) -> dict[str, Any]:
+    """The same from the terms and the weight KL of every restart."""
+    mean = jax.tree.map(lambda a: float(np.mean(a)), terms)
     return {
-        "free_energy": float(terms.total),
+        "free_energy": mean.total,
         "free_energy_terms": {
-            "expected_nll": float(terms.expected_nll),
-            "depth_kl": float(terms.depth_kl),
-            "weight_kl": float(terms.weight_kl),
+            "expected_nll": mean.expected_nll,
+            "depth_kl": mean.depth_kl,
+            "weight_kl": mean.weight_kl,
             "weight_kl_by_layer": {
                 name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
             },
@@ -80,4 +92,5 @@ def free_energy_summary(
     }
 
 
-_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))
+all_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))
+"""`weight_kl_by_layer` for every run."""

@@ -19,7 +19,7 @@ from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Like
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
 from leadline.predict import Uncertainty, rows_at_once, uncertainty
-from leadline.pruning import Pruning, effective_width, prune
+from leadline.pruning import Pruning, effective_widths, prune
 from leadline.recipes import Depth, Recipe, get_recipe
 from leadline.training.loop import run_model, train
 from leadline.training.progress import Progress, ProgressLine
@@ -161,7 +161,7 @@ class DepthEstimator(BaseEstimator):
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
         check_is_fitted(self)
-        return [effective_width(run_model(self.model_, i)) for i in range(self.model_.runs[0])]
+        return effective_widths(self.model_)
 
     @abc.abstractmethod
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803

@@ -115,9 +115,9 @@ class UnboundedNetwork(eqx.Module):
         """
         highest = jnp.asarray(highest)
         if not _loops.loops_are_dynamic():
-            from leadline import _walk  # takes long to import, and needs a GPU
+            from leadline import _kernels  # takes long to import
 
-            if _walk.fits(x, self.width, self.n_outputs):
+            if _kernels.fits(x, self.width, self.n_outputs):
                 return self._depths_by_kernels(x, partial(readout, fixed, params), highest, key, noise)
         body = partial(_visit, readout, noise)
         shared = (fixed, key)
@@ -133,8 +133,8 @@ class UnboundedNetwork(eqx.Module):
         key: Key[Array, ""],
         noise: Noise,
     ) -> tuple[PyTree, Float[Array, " depths"]]:
-        """`depths`, with all layers walked by one kernel (`_walk.py`)."""
-        from leadline._walk import Weights, walk
+        """`depths`, with all layers walked by one kernel (`_kernels.py`)."""
+        from leadline._kernels import Weights, walk
 
         depth = jnp.arange(self.capacity + 1)
 

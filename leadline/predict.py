@@ -33,9 +33,11 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     Returns the likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and
     the mean square of the targets [runs, rows, 2, outputs]. All rows see the same draws. `models` and `key` have a
     leading axis of runs; only the depths down to the support's end are evaluated. The mean over restarts is the
-    prediction of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
+    prediction of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`. The runs may have rows of their
+    own: x [runs, rows, in].
     """
-    x = _checked(x, models, n_samples, key)
+    x = _checked(x, models, n_samples, key, own_rows=True)
+    x = x.swapaxes(0, 1) if x.ndim == 3 else x
     return _by_pieces(_predict_piece, models, (x,), key, jnp.array(n_samples))
 
 
@@ -72,12 +74,12 @@ def _by_pieces(
 @jit_lightly
 def _predict_piece(
     models: Model,
-    x: Float[Array, "rows in"],
+    x: Float[Array, "rows *runs in"],
     key: Key[Array, " runs"],
     n_samples: Int[Array, ""],
     highest: Int[Array, ""],
 ) -> Float[Array, "runs rows ..."]:
-    def one_run(model: Model, key: Key[Array, ""]) -> Float[Array, "rows ..."]:
+    def one_run(model: Model, key: Key[Array, ""], x: Float[Array, "rows in"]) -> Float[Array, "rows ..."]:
         q = model.depth_posterior.pmf(model.capacity + 1)
 
         def add_sample(i: Array, total: Array) -> Array:
@@ -87,7 +89,7 @@ def _predict_piece(
         start = jnp.zeros_like(model.likelihood.moments(jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)))
         return jax.lax.fori_loop(0, n_samples, add_sample, start) / n_samples
 
-    return jax.vmap(one_run)(models, key)
+    return jax.vmap(one_run, (0, 0, _runs_axis(x)))(models, key, x)
 
 
 @jit_lightly
@@ -243,10 +245,14 @@ def evaluate_free_energy(
 ) -> FreeEnergy:
     """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights; per run.
 
-    A row counts as much as `weight` such rows.
+    A row counts as much as `weight` such rows. The runs may have rows of their own: x [runs, rows, in], y [runs, rows].
     """
-    x = _checked(x, models, n_samples, key)
-    y = models.likelihood.check_targets("y", y, len(x))
+    x = _checked(x, models, n_samples, key, own_rows=True)
+    if x.ndim == 3:
+        y = np.stack([models.likelihood.check_targets("y", own, x.shape[1]) for own in y])
+        x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
+    else:
+        y = models.likelihood.check_targets("y", y, len(x))
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
     highest = _deepest(models)
     total = None
@@ -271,17 +277,23 @@ def _evaluate_piece(
     n_samples: int,
     highest: Int[Array, ""],
 ) -> FreeEnergy:
-    def one_run(model: Model, key: Key[Array, ""]) -> FreeEnergy:
+    def one_run(model: Model, key: Key[Array, ""], x: Array, y: Array) -> FreeEnergy:
         def one_sample(key: Key[Array, ""]) -> FreeEnergy:
             return free_energy(model, x, y, key=key, noise="weights", row_weight=row_weight, highest=highest)
 
         terms = jax.lax.map(one_sample, jax.random.split(key, n_samples))
         return jax.tree.map(lambda a: a.mean(0), terms)
 
-    return jax.vmap(one_run)(models, key)
+    own_rows = _runs_axis(x)
+    return jax.vmap(one_run, (0, 0, own_rows, own_rows))(models, key, x, y)
 
 
-def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.ndarray:
+def _runs_axis(x: Float[Array, "rows *runs in"]) -> int | None:
+    """The axis of runs, where they have rows of their own."""
+    return 1 if x.ndim == 3 else None
+
+
+def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array, own_rows: bool = False) -> np.ndarray:
     check_integer("n_samples", n_samples, 1)
     if len(models.runs) != 1 or key.shape != models.runs:
         raise InvalidArgumentError(
@@ -289,7 +301,10 @@ def _checked(x: np.ndarray, models: Model, n_samples: int, key: Array) -> np.nda
             "take the models as `train` returns them, and `jax.random.split(key, number of runs)`."
         )
     x = np.asarray(x)
-    check_features("x", x, models.network.n_inputs)
+    if own_rows and x.ndim == 3 and len(x) == len(key):
+        check_features("x", x.reshape(-1, x.shape[-1]), models.network.n_inputs)
+    else:
+        check_features("x", x, models.network.n_inputs)
     return x
 
 

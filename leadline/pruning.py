@@ -25,7 +25,6 @@ _OFF = -1e30
 """A raw scale whose softplus is zero."""
 
 
-@jit_lightly
 def unit_strength(model: Model) -> Float[Array, "layers units"]:
     """How far each unit stands out of the weight noise: the smaller of its best signal-to-noise ratios, in and out.
 
@@ -55,8 +54,19 @@ def effective_width(model: Model) -> list[int]:
     """The number of units that are used, for every layer of one model from f_0 to the deepest of the support."""
     if model.runs:
         raise InvalidArgumentError("`model` must be one run's model, got a batch of runs; use `run_model(models, 0)`.")
-    highest = int(model.support()[1])
-    return np.sum(np.asarray(unit_strength(model)) > USED, axis=1)[: highest + 1].tolist()
+    return effective_widths(jax.tree.map(lambda a: a[None], model))[0]
+
+
+def effective_widths(models: Model) -> list[list[int]]:
+    """`effective_width` for every run."""
+    strength, highest = _strengths(models)
+    counts = np.sum(np.asarray(strength) > USED, axis=2)
+    return [row[: end + 1].tolist() for row, end in zip(counts, np.asarray(highest), strict=True)]
+
+
+@jit_lightly
+def _strengths(models: Model) -> tuple[Float[Array, "runs layers units"], Int[Array, " runs"]]:
+    return jax.vmap(lambda model: (unit_strength(model), model.support()[1]))(models)
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,8 @@ def prune(
     before = free_energy(models)
     if most_probable_depth:
         models = _at_most_probable_depth(models)
-    order = np.argsort(-np.asarray(jax.vmap(unit_strength)(models)), axis=-1)
+    strength, highest = _strengths(models)
+    order = np.argsort(-np.asarray(strength), axis=-1)
     ask = partial(predict, x=x, n_samples=n_samples, key=key)
     expected = ask(models)
 
@@ -110,7 +121,7 @@ def prune(
             wide, found = width, change
         else:
             narrow = width + 1
-    highest = int(jax.vmap(lambda model: model.support()[1])(models).max())
+    highest = int(highest.max())
     smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
     after = free_energy(smaller)
     return Pruning(

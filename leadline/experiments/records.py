@@ -1,5 +1,7 @@
 """A run becomes a record on disk."""
 
+import csv
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -35,15 +37,17 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_record(out: Path, record: dict[str, Any]) -> Path:
-    """Write the record whole or not at all."""
-    path = out / RECORD
-    part = path.with_suffix(".part")
-    with writing(path), part.open("w") as file:
-        json.dump(record, file, indent=1, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+    return write_whole(out / RECORD, json.dumps(record, indent=1, allow_nan=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write the file whole or not at all."""
+    part = path.with_name(path.name + ".part")
     with writing(path):
+        with part.open("w", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
     return path
 
@@ -67,3 +71,35 @@ def _interrupted(path: Path) -> bool:
         return bool(json.loads(path.read_text()).get("interrupted"))
     except (json.JSONDecodeError, AttributeError):
         return False
+
+
+COLUMNS = [
+    *("recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts"),
+    *("accuracy", "nll", "brier", "ece", "depth_mean", "depth_std", "depth_mode"),
+    *("free_energy", "expected_nll", "depth_kl", "weight_kl", "effective_width"),
+    *("seconds", "device", "version"),
+]
+"""Of a table of spirals' records."""
+
+
+def as_row(record: dict[str, Any]) -> dict[str, Any]:
+    """A spiral's record as a row of such a table."""
+    flat = {**record, **record["free_energy_terms"], "effective_width": json.dumps(record["effective_width"])}
+    return {name: flat[name] for name in COLUMNS}
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table, all of them text; none if there is no such file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue())

@@ -1,5 +1,6 @@
 """The main job: train on the spiral, evaluate, record."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +12,18 @@ from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_at_least, check_integer
 from leadline._version import __version__
 from leadline.datasets import spiral_parts
-from leadline.ensemble import depth_summary, free_energy_summary, predict_restarts
+from leadline.ensemble import (
+    FREE_ENERGY,
+    all_weight_kl_by_layer,
+    describe_depth,
+    describe_free_energy,
+    evaluation_keys,
+    predict_restarts,
+)
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
-from leadline.pruning import effective_width
+from leadline.predict import depth_masses, evaluate_free_energy, predict
+from leadline.pruning import effective_widths
 from leadline.recipes import RECIPES, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.training.loop import Training, run_model, train
 from leadline.training.progress import Reporter
@@ -74,13 +83,20 @@ def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> Spir
     return run_spirals([settings], report)[0]
 
 
-def run_spirals(settings: list[SpiralSettings], report: Reporter | None = None) -> list[SpiralRun]:
-    """Train them all side by side; they may differ in omega and seed alone."""
-    settings = [one.resolved() for one in settings]
-    common = settings[0]
+def run_spirals(
+    settings: list[SpiralSettings], report: Reporter | None = None, stop: Callable[[], bool] | None = None
+) -> list[SpiralRun]:
+    """Train them all side by side; they may differ in omega and seed alone.
+
+    `stop` is asked a few times a second whether to end before the time; the records then say `interrupted`.
+    """
+    given, common = settings[0], settings[0].resolved()
     for one in settings:
-        if replace(one, omega=common.omega, seed=common.seed) != common:
-            raise InvalidArgumentError(f"`settings` may differ in omega and seed alone, got {common} and {one}.")
+        if replace(one, omega=given.omega, seed=given.seed) != given:
+            raise InvalidArgumentError(f"`settings` may differ in omega and seed alone, got {given} and {one}.")
+        check_at_least("omega", one.omega, 0)
+        check_integer("seed", one.seed, 0)
+    settings = [replace(common, omega=one.omega, seed=one.seed) for one in settings]
     parts = [spiral_parts(one.omega, one.seed, n_test=one.n_test) for one in settings]
     training = train(
         _columns([part["train"] for part in parts]),
@@ -94,41 +110,57 @@ def run_spirals(settings: list[SpiralSettings], report: Reporter | None = None) 
         width=common.width,
         seeds=[one.seed for one in settings],
         report=report,
+        on_epoch=None if stop is None else lambda _: stop(),
     )
-    return [_evaluated(one, part, training, i) for i, (one, part) in enumerate(zip(settings, parts, strict=True))]
+    return _evaluated(settings, parts, training)
 
 
 def _columns(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [x for x, _ in parts], [y for _, y in parts]
 
 
-def _evaluated(settings: SpiralSettings, parts: Parts, training: Training, index: int) -> SpiralRun:
-    recipe, k = settings.recipe, training.n_restarts
+def _evaluated(settings: list[SpiralSettings], parts: list[Parts], training: Training) -> list[SpiralRun]:
+    """All runs at once: one by one, a GPU would idle."""
+    recipe, k, models = settings[0].recipe, training.n_restarts, training.model
     assert isinstance(recipe, Recipe)
-    models = jax.tree.map(lambda a: a[index * k : (index + 1) * k], training.model)
-    x_test, y_test = parts["test"]
-    probabilities = predict_restarts(models, x_test, recipe.n_samples, settings.seed)
-    record = {
-        **asdict(settings),
-        "recipe": recipe.name,
-        "temperature": float(training.temperature[index]),
-        "epochs": training.epochs,
-        "accuracy": metrics.accuracy(probabilities, y_test),
-        "nll": metrics.nll(probabilities, y_test),
-        "brier": metrics.brier(probabilities, y_test),
-        "ece": metrics.ece(probabilities, y_test),
-        **depth_summary(models),
-        "effective_width": [effective_width(run_model(models, i)) for i in range(k)],
-        **free_energy_summary(models, *parts["train"], settings.seed),
-        "seconds": round(training.seconds, 3),
-        "device": jax.devices()[0].device_kind,
-        "version": __version__,
-    }
-    if training.validation_nll:
-        record["validation_nll"] = {str(t): float(nll[index]) for t, nll in training.validation_nll.items()}
-    if training.interrupted:
-        record["interrupted"] = True
-    return SpiralRun(record, models, parts, probabilities)
+    seeds = [one.seed for one in settings]
+    (x_train, x_test), (y_train, _) = (
+        [np.repeat(np.stack([part[name][i] for part in parts]), k, axis=0) for name in ("train", "test")]
+        for i in range(2)
+    )
+    probabilities = predict(
+        models, x_test, n_samples=-(-recipe.n_samples // k), key=evaluation_keys(models, seeds)
+    ).reshape(len(settings), k, settings[0].n_test, -1)
+    terms = evaluate_free_energy(models, x_train, y_train, key=evaluation_keys(models, seeds, FREE_ENERGY))
+    masses, by_layer, widths = depth_masses(models), all_weight_kl_by_layer(models), effective_widths(models)
+    models, terms, by_layer = jax.tree.map(np.asarray, (models, terms, by_layer))
+    results = []
+    for i, (one, part) in enumerate(zip(settings, parts, strict=True)):
+        own = slice(i * k, (i + 1) * k)
+        mine = lambda tree, own=own: jax.tree.map(lambda a: a[own], tree)  # noqa: E731
+        prediction, y_test = probabilities[i].mean(axis=0), part["test"][1]
+        record = {
+            **asdict(one),
+            "recipe": recipe.name,
+            "temperature": float(training.temperature[i]),
+            "epochs": training.epochs,
+            "accuracy": metrics.accuracy(prediction, y_test),
+            "nll": metrics.nll(prediction, y_test),
+            "brier": metrics.brier(prediction, y_test),
+            "ece": metrics.ece(prediction, y_test),
+            **describe_depth(masses[own]),
+            "effective_width": widths[own],
+            **describe_free_energy(mine(terms), mine(by_layer)),
+            "seconds": round(training.seconds, 3),
+            "device": jax.devices()[0].device_kind,
+            "version": __version__,
+        }
+        if training.validation_nll:
+            record["validation_nll"] = {str(t): float(nll[i]) for t, nll in training.validation_nll.items()}
+        if training.interrupted:
+            record["interrupted"] = True
+        results.append(SpiralRun(record, mine(models), part, prediction))
+    return results
 
 
 def draw(run: SpiralRun, path: Path) -> None:

@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from leadline import _loops
 from leadline._compilation import jit_lightly
-from leadline._loops import do_if, loop_while, put_row, row
+from leadline._loops import do_if, put_row, row
 from leadline._random import bits, fold_in
 from leadline.free_energy import free_energy, terms_by_depth
 from leadline.layers import Noise
@@ -114,7 +114,7 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
     def go_on(state: TrainingState) -> Array:
         return (state.step < n_steps) & state.support.fits
 
-    def one_step(state: TrainingState) -> TrainingState:
+    def one_step(state: TrainingState, go: Array) -> TrainingState:
         start = state.step * batch_size
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
         x, y, weight = task.data.take(task.table, rows)
@@ -123,9 +123,12 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         share = task.clock.at(state.epoch + state.step / n_steps)
         rate = task.learning_rate * task.recipe.rate_factor(share)
         rates = (rate, task.depth_learning_rate)
-        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe)
+        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go)
 
-    return loop_while(go_on, one_step, state, most=-(-train.rows.shape[1] // batch_size))
+    if _loops.loops_are_dynamic():
+        return lax.while_loop(go_on, lambda state: one_step(state, jnp.array(True)), state)
+    most = -(-train.rows.shape[1] // batch_size)
+    return lax.fori_loop(0, most, lambda _, state: one_step(state, go_on(state)), state)
 
 
 def train_step(
@@ -138,9 +141,10 @@ def train_step(
     share: Float[Array, ""],
     rates: tuple[Float[Array, ""], Float[Array, ""]],
     recipe: Recipe,
+    go: bool | Bool[Array, ""] = True,
 ) -> TrainingState:
     """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
-    of the weights and of q(L).
+    of the weights and of q(L). Without `go` nothing changes.
 
     Where the layer loop is a loop, it has one length, the deepest run's.
     """
@@ -181,6 +185,7 @@ def train_step(
             depth_rate=depth_rate,
             support=(lowest, highest),
             highest=deepest,
+            go=go,
         )
     )(state.model, gradients, state.optimiser, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
@@ -189,7 +194,7 @@ def train_step(
     return eqx.tree_at(
         lambda s: (s.model, s.optimiser, s.step, s.support),
         state,
-        (model, optimiser, state.step + 1, find_support(model)),
+        (model, optimiser, state.step + jnp.asarray(go, int), find_support(model)),
     )
 
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from leadline import _loops
 from leadline._loops import update_rows
 from leadline.model import Model
 from leadline.network import Block
@@ -51,28 +52,44 @@ def update(
     depth_rate: float | Float[Array, ""],
     support: tuple[Int[Array, ""], Int[Array, ""]],
     highest: Int[Array, ""],
+    go: bool | Bool[Array, ""] = True,
 ) -> tuple[Model, OptimiserState]:
     """One Adam step. Layers up to the run's support and heads inside it move, with their moments and counts; the others
-    stay. `highest` bounds the loop for all runs trained side by side."""
+    stay, and without `go` all. `highest` bounds the loop for all runs trained side by side."""
     lowest_head, highest_head = support
+    go = jnp.asarray(go)
 
-    first, first_state = _update_block(
-        rate, gradients.network.first, state.first, model.network.first, jnp.array(True), lowest_head == 0
-    )
+    def active(depth: Array) -> tuple[Array, Array]:
+        """Whether the layer and the head at a depth take part."""
+        layer = go & (depth <= highest_head)
+        return layer, layer & (depth >= lowest_head)
 
-    def update_row(i: Array, gradient: Block, row: tuple[Block, PyTree]) -> tuple[Block, PyTree]:
-        depth = i + 1
-        layer_active = depth <= highest_head
-        head_active = layer_active & (depth >= lowest_head)
-        block, block_state = row
-        return _update_block(rate, gradient, block_state, block, layer_active, head_active)
+    if _loops.loops_are_dynamic():
+        first, first_state = _update_block(
+            rate, gradients.network.first, state.first, model.network.first, *active(jnp.array(0))
+        )
 
-    deeper, deeper_state = update_rows(
-        update_row, gradients.network.deeper, (model.network.deeper, state.deeper), highest
-    )
-    likelihood, likelihood_state = _step(rate, gradients.likelihood, state.likelihood, model.likelihood)
-    depth_posterior, depth_state = _step(
-        depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
+        def update_row(i: Array, gradient: Block, row: tuple[Block, PyTree]) -> tuple[Block, PyTree]:
+            block, block_state = row
+            return _update_block(rate, gradient, block_state, block, *active(i + 1))
+
+        deeper, deeper_state = update_rows(
+            update_row, gradients.network.deeper, (model.network.deeper, state.deeper), highest
+        )
+    else:
+        as_stack = jax.tree.map(lambda a: a[None], (gradients.network.first, state.first, model.network.first))
+        stacks = _update_blocks(rate, as_stack[0], as_stack[1], as_stack[2], *active(jnp.arange(1)))
+        first, first_state = jax.tree.map(lambda a: a[0], stacks)
+        deeper, deeper_state = _update_blocks(
+            rate,
+            gradients.network.deeper,
+            state.deeper,
+            model.network.deeper,
+            *active(jnp.arange(1, model.capacity + 1)),
+        )
+    likelihood, likelihood_state = _step_if(go, rate, gradients.likelihood, state.likelihood, model.likelihood)
+    depth_posterior, depth_state = _step_if(
+        go, depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
     )
     model = eqx.tree_at(
         lambda m: (m.network.first, m.network.deeper, m.likelihood, m.depth_posterior),
@@ -110,3 +127,37 @@ def _update_block(
     head, head_state = _step_if(head_active, rate, gradient.head, state["head"], block.head)
     block = eqx.tree_at(lambda b: (b.layer, b.head), block, (layer, head))
     return block, {"layer": layer_state, "head": head_state}
+
+
+def _update_blocks(
+    rate: float | Float[Array, ""],
+    gradient: Block,
+    state: PyTree,
+    blocks: Block,
+    layer_active: Bool[Array, " rows"],
+    head_active: Bool[Array, " rows"],
+) -> tuple[Block, PyTree]:
+    """`_update_block` for a stack of packed blocks, by a kernel."""
+    layer, layer_state = _step_rows(layer_active, rate, gradient.layer, state["layer"], blocks.layer)
+    head, head_state = _step_rows(head_active, rate, gradient.head, state["head"], blocks.head)
+    blocks = eqx.tree_at(lambda b: (b.layer, b.head), blocks, (layer, head))
+    return blocks, {"layer": layer_state, "head": head_state}
+
+
+def _step_rows(
+    active: Bool[Array, " rows"], rate: float | Float[Array, ""], gradient: PyTree, state: PyTree, params: PyTree
+) -> tuple[PyTree, PyTree]:
+    """`_step_if` for a stack of rows."""
+    from leadline import _kernels  # takes long to import
+
+    def step(count: Array, gradient: Array, mu: Array, nu: Array, params: Array, rate: Array) -> tuple[Array, ...]:
+        params, state = _step(rate, gradient, optax.ScaleByAdamState(count, mu, nu), params)
+        return state.count, state.mu, state.nu, params
+
+    arrays = [jax.tree.leaves(tree) for tree in (gradient, state.mu, state.nu, params)]
+    [(gradients,), (mu,), (nu,), (numbers,)] = arrays  # packed
+    count, new = _kernels.update_rows(
+        step, active, state.count, gradients, (mu, nu, numbers), jnp.asarray(rate, numbers.dtype)
+    )
+    mu, nu, params = (jax.tree.unflatten(jax.tree.structure(params), [a]) for a in new)
+    return params, state._replace(count=count, mu=mu, nu=nu)

@@ -72,5 +72,42 @@ class ProgressLine:
             )
 
 
+class GridLine:
+    """The share of many trainings that is done, and the time left, in one line on standard error."""
+
+    def __init__(self, console: Console | None = None):
+        self._console = console or Console(stderr=True)
+        self._live = self._console.is_terminal
+        self._last = time.monotonic()
+        self._bar = Bar(
+            TextColumn("{task.percentage:>3.0f} %"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._live,
+            transient=True,
+            speed_estimate_period=120,
+        )
+        self._task = self._bar.add_task("compiling ...", total=1.0)
+
+    def __enter__(self) -> "GridLine":
+        self._bar.start()
+        if not self._live:
+            self._console.print("compiling ...")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, share: float, done: int, runs: int) -> None:
+        text = f"{done} of {runs} runs done"
+        self._bar.update(self._task, completed=share, description=text)
+        if not self._live and time.monotonic() - self._last >= 10:
+            self._last = time.monotonic()
+            left = self._bar.tasks[0].time_remaining
+            self._console.print(f"{100 * share:.0f} %  {text}" + (f"  {left:.0f} s left" if left else ""))
+
+
 def _of(epochs: int | None) -> str:
     return "" if epochs is None else f"/{epochs}"

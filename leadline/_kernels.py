@@ -1,11 +1,11 @@
-"""The walk down the layers as two kernels for a GPU, one forward and one back.
+"""Kernels for a GPU: the walk down the layers, forward and back, and the update of a stack of layers in place.
 
 Small networks leave a GPU idle: the arithmetic of a layer takes less time than the launch of its kernel. Here a program
 carries a tile of the batch through all layers that its run needs, and no further: the cost follows each run's own
 depth. It is the same function as the loop in `network.py`, with the same draws.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from leadline._random import fold_words, normals_at
 
-TILE = 128
+TILE = 64
 """Data points that one program carries."""
 
 MOST_UNITS = 64
@@ -77,7 +77,7 @@ def _run_forward(x, mean, variance, key, highest, *, keep: bool):
     shapes = [(depths, n_outputs, batch)]
     if keep:
         shapes += [(depths, width, batch)] + [(depths, width, batch), (depths, n_outputs, batch)] * local
-    outputs, *kept = _call(
+    outputs, *kept = _walk(
         partial(_forward_kernel, local, keep),
         "walk_forward",
         batch,
@@ -91,7 +91,7 @@ def _run_reverse(x, mean, variance, highest, kept, d_outputs):
     local = variance is not None
     n_tiles = pl.cdiv(x.shape[1], TILE)
     shapes = [(n_tiles, *a.shape) for a in _arrays(mean)] * (1 + local)
-    d_x, *d_weights = _call(
+    d_x, *d_weights = _walk(
         partial(_reverse_kernel, local),
         "walk_reverse",
         x.shape[1],
@@ -106,7 +106,7 @@ def _arrays(weights: Weights | None) -> list[Array]:
     return [] if weights is None else [weights.first, weights.deeper, weights.heads]
 
 
-def _call(kernel: Any, name: str, batch: int, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array]:
+def _walk(kernel: Any, name: str, batch: int, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array]:
     return pl.pallas_call(
         kernel,
         [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes],
@@ -225,8 +225,8 @@ def _padded(n: int) -> int:
 
 
 def _dot(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n"]:
-    """On the matrix units, in three passes: nearly as exact as single precision, and several times as fast."""
-    precision = None if _interpreted() else lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+    """On the matrix units, with factors rounded to ten binary digits, as JAX does by default on such a GPU."""
+    precision = None if _interpreted() else lax.DotAlgorithmPreset.TF32_TF32_F32
     return lax.dot(a, b, precision=precision, preferred_element_type=jnp.float32)
 
 
@@ -242,6 +242,7 @@ def _store(ref: Any, at: tuple, shape: tuple[int, int], value: Array, columns: A
 
 
 def _block(at: tuple, shape: tuple[int, int], columns: Array | None) -> tuple[tuple, Array]:
+    """Where the numbers of a block are, and which of them are inside the matrix."""
     n_rows, n_columns = shape
     row = jnp.arange(_padded(n_rows))[:, None]
     column = (jnp.arange(_padded(n_columns)) if columns is None else columns)[None, :]
@@ -273,3 +274,55 @@ def _put_weights(ref: Any, at: tuple, d: Float[Array, "out tile"], x: Float[Arra
 def _clear(ref: Any, at: tuple) -> None:
     shape = ref.shape[-2:]
     _store(ref, at, shape, jnp.zeros([_padded(n) for n in shape], jnp.float32))
+
+
+BLOCK = 512
+"""Numbers of a row that one program updates."""
+
+
+def update_rows(
+    function: Callable[..., tuple[Array, ...]],
+    active: Bool[Array, " rows"],
+    counts: Int[Array, " rows"],
+    given: Float[Array, "rows n"],
+    stacks: tuple[Float[Array, "rows n"], ...],
+    *fixed: Float[Array, ""],
+) -> tuple[Array, tuple[Array, ...]]:
+    """The counts and the stacks with the active rows replaced, in place:
+
+    count, *rows = function(count, row of given, *rows of stacks, *fixed), number by number.
+    """
+    n_rows, n = given.shape
+    n_stacks = len(stacks)
+
+    def kernel(active_ref: Any, counts_ref: Any, given_ref: Any, *refs: Any) -> None:
+        row, block = pl.program_id(0), pl.program_id(1)
+        old, rest = refs[:n_stacks], refs[n_stacks:]
+        fixed_refs, new_counts_ref, new = rest[: len(fixed)], rest[len(fixed)], rest[len(fixed) + 1 :]
+        columns = block * BLOCK + jnp.arange(BLOCK)
+        inside = columns < n
+        load = lambda ref: triton.load(ref.at[row, columns], mask=inside, other=0.0)  # noqa: E731
+
+        @pl.when(active_ref[row])
+        def _() -> None:
+            count, *values = function(
+                counts_ref[row], load(given_ref), *(load(ref) for ref in old), *(ref[0] for ref in fixed_refs)
+            )
+            for ref, value in zip(new, values, strict=True):
+                triton.store(ref.at[row, columns], value, mask=inside)
+            new_counts_ref[row] = count
+
+        @pl.when(jnp.logical_not(active_ref[row]))
+        def _() -> None:
+            new_counts_ref[row] = counts_ref[row]
+
+    counts, *new = pl.pallas_call(
+        kernel,
+        [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (counts, *stacks)],
+        grid=(n_rows, pl.cdiv(n, BLOCK)),
+        input_output_aliases={3 + i: 1 + i for i in range(n_stacks)},
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        interpret=_interpreted(),
+        name="update_rows",
+    )(active, counts, given, *stacks, *(a.reshape(1) for a in fixed))
+    return counts, tuple(new)

@@ -1,0 +1,205 @@
+"""The paper's grid: several runs at every rotation speed, side by side; a run becomes a row of a table on disk."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
+from leadline.experiments.records import as_row, read_rows, write_rows
+from leadline.experiments.spiral import SpiralSettings, run_spirals
+from leadline.recipes import DEPTHS, get_recipe
+from leadline.training.progress import Progress
+
+AT_ONCE = 1024
+"""Networks trained side by side on a GPU, at most: some 2 MB each."""
+
+CHUNKS = "chunks.csv"
+"""What was trained together, and how long it took."""
+
+Teller = Callable[[float, int, int], None]
+"""Told the share of the work that is done, and how many runs are finished, of how many."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What to train: so many `runs` of each combination, with the seeds 1, 2, ..."""
+
+    recipes: tuple[str, ...] = ("published", "written", "leadline")
+    depths: tuple[str, ...] = ("normal", "poisson")
+    omegas: tuple[float, ...] = tuple(range(31))
+    runs: int = 5
+    epochs: int | None = None
+    """Of every network; the recipe's where None."""
+
+    def __post_init__(self) -> None:
+        for name in ("recipes", "depths", "omegas"):
+            if not getattr(self, name) or len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise InvalidArgumentError(
+                    f"`{name}` must have at least one entry, and none twice, got {getattr(self, name)}."
+                )
+        for depth in self.depths:
+            check_choice("depth", depth, DEPTHS)
+        for omega in self.omegas:
+            check_at_least("omegas", omega, 0)
+        check_integer("runs", self.runs, 1)
+        if self.epochs is not None:
+            check_integer("epochs", self.epochs, 1)
+        for recipe in self.recipes:
+            get_recipe(recipe)
+
+    def families(self) -> list[tuple[str, str]]:
+        """What goes into one table, recipe and depth family; in the order of training."""
+        return [(recipe, depth) for recipe in self.recipes for depth in self.depths]
+
+    def settings(self, recipe: str, depth: str) -> list[SpiralSettings]:
+        return [
+            SpiralSettings(omega, depth, recipe, epochs=self.epochs, seed=seed)
+            for seed in range(1, self.runs + 1)
+            for omega in self.omegas
+        ]
+
+
+QUICK = Grid(recipes=("published",), omegas=tuple(range(5, 31, 5)), runs=1)
+"""A small version of the figure: one run at six rotation speeds, trained as long as in the paper."""
+
+
+def table_path(out: Path, recipe: str, depth: str) -> Path:
+    return out / f"{recipe}-{depth}.csv"
+
+
+Chunk = list[SpiralSettings]
+
+
+def missing(grid: Grid, out: Path) -> list[Chunk]:
+    """What is not in the tables yet, in chunks to train together."""
+    chunks = []
+    for recipe, depth in grid.families():
+        path = table_path(out, recipe, depth)
+        done = {_identity(row) for row in _checked_rows(path, grid)}
+        left = [one for one in grid.settings(recipe, depth) if (float(one.omega), one.seed) not in done]
+        size = max(1, AT_ONCE // get_recipe(recipe).n_restarts) if _on_accelerator() else 1
+        chunks += [left[i : i + size] for i in range(0, len(left), size)]
+    return chunks
+
+
+def _checked_rows(path: Path, grid: Grid) -> list[dict[str, str]]:
+    rows = read_rows(path)
+    for row in rows:
+        epochs = get_recipe(row["recipe"]).epochs if grid.epochs is None else grid.epochs
+        if int(row["epochs"]) != epochs:
+            raise InvalidArgumentError(
+                f"`out`: {path} has runs of {row['epochs']} epochs, not {epochs}; choose another directory or use "
+                f"--epochs {row['epochs']}."
+            )
+    return rows
+
+
+def _identity(row: dict[str, str]) -> tuple[float, int]:
+    return float(row["omega"]), int(row["seed"])
+
+
+def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
+    """Train what is missing; every chunk is on disk as soon as it is done. Whether all is done: Ctrl-C leaves the
+    chunks in hand out."""
+    chunks = missing(grid, out)
+    stopped = threading.Event()
+    meter = _Meter(chunks, tell, stopped)
+    work = _on_a_gpu if _on_accelerator() else _on_all_cores
+    try:
+        for chunk, rows, seconds in work(chunks, meter, stopped):
+            path = table_path(out, rows[0]["recipe"], rows[0]["depth"])
+            every = read_rows(path) + rows
+            write_rows(path, sorted(every, key=lambda row: (float(row["omega"]), int(row["seed"]))))
+            took = {"recipe": rows[0]["recipe"], "depth": rows[0]["depth"], "runs": len(chunk)}
+            took |= {"epochs": rows[0]["epochs"], "training_seconds": rows[0]["seconds"], "seconds": round(seconds, 3)}
+            write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": rows[0]["device"]}])
+    except KeyboardInterrupt:
+        stopped.set()
+    return not stopped.is_set()
+
+
+Trained = Iterator[tuple[Chunk, list[dict[str, str]], float]]
+
+
+def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
+    """One after the other; while one trains, the next one's programs are compiled."""
+    with ThreadPoolExecutor(1) as aside:
+        prepared = None
+        for i, chunk in enumerate(chunks):
+            if prepared is not None:
+                prepared.result()
+            if i + 1 < len(chunks):
+                prepared = aside.submit(run_spirals, chunks[i + 1], None, lambda: True)
+            done = _train(chunk, meter.of(i), stopped)
+            if done is None:
+                stopped.set()
+                return
+            yield done
+
+
+def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
+    """As many at a time as there are cores: a second core gains nothing within one small training."""
+    with ThreadPoolExecutor(_n_cores()) as pool:
+        try:
+            waiting = [pool.submit(_train, chunk, meter.of(i), stopped) for i, chunk in enumerate(chunks)]
+            for future in as_completed(waiting):
+                done = future.result()
+                if done is not None:
+                    yield done
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event):
+    if stopped.is_set():
+        return None
+    start = time.perf_counter()
+    runs = run_spirals(chunk, report, stopped.is_set)
+    if any(run.record.get("interrupted") for run in runs):
+        return None
+    rows = [{name: str(value) for name, value in as_row(run.record).items()} for run in runs]
+    return chunk, rows, time.perf_counter() - start
+
+
+class _Meter:
+    """Adds up what the chunks report."""
+
+    def __init__(self, chunks: list[Chunk], tell: Teller | None, stopped: threading.Event):
+        self._runs = [len(chunk) for chunk in chunks]
+        self._cost = [len(chunk) * _cost(chunk[0]) for chunk in chunks]
+        self._share = [0.0] * len(chunks)
+        self._tell, self._stopped = tell, stopped
+        self._lock = threading.Lock()
+
+    def of(self, i: int) -> Callable[[Progress], None]:
+        def report(now: Progress) -> None:
+            with self._lock:
+                self._share[i] = now.epoch / (now.epochs or now.epoch)
+                if self._tell is not None and not self._stopped.is_set():
+                    done = sum(n for n, share in zip(self._runs, self._share, strict=True) if share == 1)
+                    worked = sum(cost * share for cost, share in zip(self._cost, self._share, strict=True))
+                    self._tell(worked / sum(self._cost), done, sum(self._runs))
+
+        return report
+
+
+def _cost(settings: SpiralSettings) -> int:
+    """Epochs, all restarts together."""
+    recipe = get_recipe(settings.recipe)
+    return recipe.n_restarts * (recipe.epochs if settings.epochs is None else settings.epochs)
+
+
+def _on_accelerator() -> bool:
+    return jax.default_backend() != "cpu"
+
+
+def _n_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,9 +4,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -130,13 +132,17 @@ Trained = Iterator[tuple[Chunk, list[dict[str, str]], float]]
 def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
     """One after the other; while one trains, the next one's programs are compiled."""
     with ThreadPoolExecutor(1) as aside:
-        prepared = None
+        prepared: list[Future[Any]] = []
+
+        def watch(i: int, now: Progress) -> None:
+            meter.report(i, now)
+            if i + 1 < len(chunks) and len(prepared) == i:  # the own programs are compiled
+                prepared.append(aside.submit(run_spirals, chunks[i + 1], None, lambda: True))
+
         for i, chunk in enumerate(chunks):
-            if prepared is not None:
-                prepared.result()
-            if i + 1 < len(chunks):
-                prepared = aside.submit(run_spirals, chunks[i + 1], None, lambda: True)
-            done = _train(chunk, meter.of(i), stopped)
+            if i > 0:
+                prepared[i - 1].result()
+            done = _train(chunk, partial(watch, i), stopped)
             if done is None:
                 stopped.set()
                 return
@@ -147,7 +153,7 @@ def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event
     """As many at a time as there are cores: a second core gains nothing within one small training."""
     with ThreadPoolExecutor(_n_cores()) as pool:
         try:
-            waiting = [pool.submit(_train, chunk, meter.of(i), stopped) for i, chunk in enumerate(chunks)]
+            waiting = [pool.submit(_train, chunk, partial(meter.report, i), stopped) for i, chunk in enumerate(chunks)]
             for future in as_completed(waiting):
                 done = future.result()
                 if done is not None:
@@ -179,16 +185,14 @@ class _Meter:
         self._tell, self._stopped = tell, stopped
         self._lock = threading.Lock()
 
-    def of(self, i: int) -> Callable[[Progress], None]:
-        def report(now: Progress) -> None:
-            with self._lock:
-                self._share[i] = now.epoch / (now.epochs or now.epoch)
-                if self._tell is not None and not self._stopped.is_set():
-                    done = sum(n for n, share in zip(self._runs, self._share, strict=True) if share == 1)
-                    worked = sum(cost * share for cost, share in zip(self._cost, self._share, strict=True))
-                    self._tell(worked / sum(self._cost), done, sum(self._runs))
-
-        return report
+    def report(self, i: int, now: Progress) -> None:
+        """Where chunk i is."""
+        with self._lock:
+            self._share[i] = now.epoch / (now.epochs or now.epoch)
+            if self._tell is not None and not self._stopped.is_set():
+                done = sum(n for n, share in zip(self._runs, self._share, strict=True) if share == 1)
+                worked = sum(cost * share for cost, share in zip(self._cost, self._share, strict=True))
+                self._tell(worked / sum(self._cost), done, sum(self._runs))
 
 
 def _cost(settings: SpiralSettings) -> int:

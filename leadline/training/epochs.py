@@ -235,7 +235,7 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
     state = eqx.tree_at(
         lambda s: (s.best, s.best_free_energy, s.validated, s.epoch, s.step),
         state,
-        (best, best_free_energy, validated, state.epoch + 1, jnp.array(0)),
+        (best, best_free_energy, validated, state.epoch + 1, jnp.zeros_like(state.step)),
     )
     return state, row
 
@@ -266,9 +266,13 @@ def _validate(
             key=fold_in(key, i),
             noise=noise,
         )
-        # Depth by depth, so that the sum rounds alike before and after growth. Beyond `highest` there is no mass.
-        n = highest + 1 if _loops.loops_are_dynamic() else model.capacity + 1
-        log_mean = lax.fori_loop(0, n, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean)
+        if _loops.loops_are_dynamic():  # depth by depth, so that the sum rounds alike before and after growth
+            log_mean = lax.fori_loop(
+                0, highest + 1, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean
+            )
+        else:
+            total = jax.nn.logsumexp(log_q[: model.capacity + 1, None] + log_p, axis=0)
+            log_mean = jnp.logaddexp(log_mean, total)
         return nll - log_p @ row_weight, log_mean, weight_kl
 
     zeros = jnp.zeros(model.capacity + 1, x.dtype)

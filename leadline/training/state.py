@@ -67,8 +67,8 @@ def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array,
         validated=Validated(FreeEnergy(*jnp.zeros((3, *key.shape))), jnp.zeros(key.shape)),
         key=key,
         temperature=temperature,
-        epoch=jnp.array(0),
-        step=jnp.array(0),
+        epoch=jnp.zeros((), int),
+        step=jnp.zeros((), int),
         support=find_support(model),
     )
 

@@ -25,11 +25,10 @@ STEPS_PER_EPOCH = 4
 def on_a_gpu(runs: int, epochs: int) -> float:
     """Seconds of a step, over the second half of the compiled calls."""
     parts = [spiral_parts(i % 31, 1 + i // 31) for i in range(runs)]
-    columns = {name: tuple([part[name][i] for part in parts] for i in range(2)) for name in ("train", "validation")}
     calls = []
     train(
-        columns["train"],
-        columns["validation"],
+        ([part["train"][0] for part in parts], [part["train"][1] for part in parts]),
+        ([part["validation"][0] for part in parts], [part["validation"][1] for part in parts]),
         CategoricalLikelihood(2),
         recipe="published",
         epochs=epochs,

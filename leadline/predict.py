@@ -23,8 +23,8 @@ def rows_at_once() -> int:
     return 1024 if jax.default_backend() == "cpu" else 16384
 
 
-FEW_ROWS = 64
-"""The size of a piece where there are so few rows; with one other size there are two programs in all."""
+SMALLER = (64, 1024)
+"""The size of a piece where there are only so many rows: a few sizes, so that there are few programs."""
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -319,7 +319,7 @@ def _deepest(models: Model) -> Int[Array, ""]:
 
 
 def _padded(a: np.ndarray) -> Array:
-    size = rows_at_once() if len(a) > FEW_ROWS else min(FEW_ROWS, rows_at_once())
+    size = next((size for size in SMALLER if len(a) <= size < rows_at_once()), rows_at_once())
     padding = size - len(a)
     a = np.concatenate([a, np.zeros((padding, *a.shape[1:]), a.dtype)])
     return jnp.asarray(a, jnp.int32 if a.dtype.kind in "iu" else float)

@@ -116,7 +116,7 @@ def test_training_is_the_same(recipe, like_a_gpu, caplog):
         depth_learning_rate=0.3,
         initial_scale=0.05,
     )
-    depth = (PoissonDepth(500.0), PoissonDepth(4.0, 0.95))
+    depth = (PoissonDepth(500.0), PoissonDepth(10.0, 0.95))
     parts = spiral_parts(3, 1, n=96)
     settings = {"recipe": recipe, "depth": depth, "epochs": 4, "n_restarts": 1, "width": 4, "batch_size": 32}
     run = lambda: train(parts["train"], parts["validation"], CategoricalLikelihood(2), **settings, seeds=[1, 2])  # noqa: E731
@@ -125,7 +125,7 @@ def test_training_is_the_same(recipe, like_a_gpu, caplog):
     like_a_gpu()
     with caplog.at_level(logging.WARNING), jax.log_compiles():
         got = run()
-    assert got.model.capacity == expected.model.capacity == 16
+    assert got.model.capacity == expected.model.capacity == 32
     assert sum("Finished XLA compilation" in r and "train_epochs" in r for r in caplog.messages) == 2
     for name, column in expected.history.items():
         np.testing.assert_allclose(got.history[name], column, rtol=TRAJECTORY, atol=TRAJECTORY)

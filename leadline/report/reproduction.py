@@ -276,13 +276,18 @@ def _series(comparisons: list[Comparison], *names: str) -> tuple[np.ndarray, ...
     return tuple(np.array([getattr(one, name) for one in comparisons], float) for name in names)
 
 
+def _name(depth: str) -> str:
+    return "Poisson" if depth == "poisson" else depth
+
+
 def _paper_curve(ax: Axes, name: str, depth: str, omegas: np.ndarray) -> None:
     columns = published(name)
     if f"{depth}_mean" not in columns:
         return
     inside = (columns["omega"] >= omegas.min()) & (columns["omega"] <= omegas.max())
     x, middle, spread = (columns[key][inside] for key in ("omega", f"{depth}_mean", f"{depth}_std"))
-    style = {"color": PAPER_COLOUR, "linestyle": PAPER_STYLES[depth], "linewidth": 2.2, "label": f"paper, {depth}"}
+    style = {"color": PAPER_COLOUR, "linestyle": PAPER_STYLES[depth], "linewidth": 2.2}
+    style["label"] = f"paper, {_name(depth)}" + (": run 1, sd of q(L)" if name == "depth_run1" else "")
     _draw(ax, x, middle - spread, middle, middle + spread, **style)
 
 
@@ -292,7 +297,7 @@ def draw_accuracy(ax: Axes, comparisons: list[Comparison]) -> None:
         some = [one for one in comparisons if one.depth == depth]
         omega, mean, spread = _series(some, "omega", "accuracy_mean", "accuracy_std")
         _paper_curve(ax, "accuracy", depth, omega)
-        style = {"color": COLOURS[depth], "marker": ".", "linewidth": 1.2, "label": f"ours, {depth}"}
+        style = {"color": COLOURS[depth], "marker": ".", "linewidth": 1.2, "label": f"ours, {_name(depth)}"}
         _draw(ax, omega, mean - spread, mean, mean + spread, **style)
     ax.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
     ax.legend(frameon=False, loc="lower left")
@@ -304,10 +309,15 @@ def draw_depth(ax: Axes, comparisons: list[Comparison]) -> None:
         some = [one for one in comparisons if one.depth == depth]
         omega, mean, low, high = _series(some, "omega", "depth_mean", "depth_mean_min", "depth_mean_max")
         _paper_curve(ax, "depth_run1", depth, omega)
-        style = {"color": COLOURS[depth], "marker": ".", "linewidth": 1.2, "label": f"ours, {depth}: mean, range"}
+        style = {
+            "color": COLOURS[depth],
+            "marker": ".",
+            "linewidth": 1.2,
+            "label": f"ours, {_name(depth)}: mean, range of runs",
+        }
         _draw(ax, omega, low, mean, high, **style)
     ax.set(xlabel="rotation speed ω", ylabel="depth E[L]", ylim=(0, None))
-    ax.legend(frameon=False, loc="upper left", fontsize=9)
+    ax.legend(frameon=False, loc="upper left", fontsize=8)
 
 
 def draw_priors(left: Axes, right: Axes) -> None:
@@ -316,9 +326,9 @@ def draw_priors(left: Axes, right: Axes) -> None:
         columns = published(name)
         for depth, marker in (("normal", "o"), ("poisson", "s")):
             style = {"ms": 8, "color": PAPER_COLOUR, "mfc": "none", "linestyle": "none"}
-            ax.plot(columns["depth"], columns[depth], marker, **style, label=f"paper, {depth}")
+            ax.plot(columns["depth"], columns[depth], marker, **style, label=f"paper, {_name(depth)}")
             exact = np.asarray(FIGURE_3[name][depth].log_masses(len(columns["depth"])))
-            ax.plot(columns["depth"], exact, ".-", color=COLOURS[depth], linewidth=1.2, label=f"ours, {depth}")
+            ax.plot(columns["depth"], exact, ".-", color=COLOURS[depth], linewidth=1.2, label=f"ours, {_name(depth)}")
         ax.set(xlabel="hidden layers L", ylabel="log mass", title=title)
     left.legend(frameon=False, fontsize=9)
 
@@ -336,4 +346,4 @@ def draw_recipes(left: Axes, right: Axes, comparisons: list[Comparison]) -> None
     right.annotate("guessing", (0, np.log(2)), va="bottom", color="#717581")
     left.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
     right.set(xlabel="rotation speed ω", ylabel="test NLL (nats per point)", yscale="log")
-    left.legend(frameon=False, loc="lower left")
+    right.legend(*left.get_legend_handles_labels(), frameon=False, loc="lower right")

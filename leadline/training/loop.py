@@ -26,7 +26,7 @@ from leadline.training.interruption import Interruption
 from leadline.training.pace import FixedLength, OwnLength, Pace
 from leadline.training.progress import Progress, Reporter
 from leadline.training.state import TrainingState, init_state
-from leadline.training.storage import MIN_CAPACITY, Storage
+from leadline.training.storage import Storage, min_capacity
 
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
@@ -73,10 +73,10 @@ def init_models(
     depth: Depth = "normal",
     recipe: str | Recipe = "leadline",
     width: int = 32,
-    capacity: int = MIN_CAPACITY,
+    capacity: int | None = None,
     key: Key[Array, " runs"],
 ) -> Model:
-    """Untrained models, one per key, on a leading axis of runs."""
+    """Untrained models, one per key, on a leading axis of runs; `capacity` is the number of hidden layers stored."""
     recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
     build = partial(
@@ -84,7 +84,7 @@ def init_models(
         n_inputs,
         likelihood.n_outputs,
         width=width,
-        capacity=capacity,
+        capacity=min_capacity() if capacity is None else capacity,
         initial_scale=recipe.initial_scale,
         initial_means=recipe.initial_means,
         prior=recipe.prior,

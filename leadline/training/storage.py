@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from leadline import _loops
 from leadline.model import Model
 from leadline.training.state import TrainingState, fresh_layers, grow, shelve
 
-MIN_CAPACITY = 8
-"""Hidden layers stored at first."""
+
+def min_capacity() -> int:
+    """Hidden layers stored at first. Room costs little on a GPU, and another program ten seconds."""
+    return 8 if _loops.loops_are_dynamic() else 16
 
 
 class Storage:
@@ -24,7 +27,7 @@ class Storage:
     def fit(self, state: TrainingState) -> TrainingState:
         while not state.support.fits:
             state = self.all_of(state) if self._shelf else self._doubled(state)
-        needed = max(MIN_CAPACITY, 2 ** int(2 * state.support.deepest).bit_length())
+        needed = max(min_capacity(), 2 ** int(2 * state.support.deepest).bit_length())
         if state.capacity >= 2 * needed:
             state = self.all_of(state)
             state, self._shelf = shelve(state, needed)

@@ -78,13 +78,12 @@ def free_energy_summary(
 
 def describe_free_energy(terms: FreeEnergy, by_layer: dict[str, Any]) -> dict[str, Any]:
     """The same from the terms and the weight KL of every restart."""
-    mean = jax.tree.map(lambda a: float(np.mean(a)), terms)
+    names = ("expected_nll", "depth_kl", "weight_kl")
+    mean = {name: float(np.mean(getattr(terms, name))) for name in names}
     return {
-        "free_energy": mean.total,
+        "free_energy": sum(mean.values()),
         "free_energy_terms": {
-            "expected_nll": mean.expected_nll,
-            "depth_kl": mean.depth_kl,
-            "weight_kl": mean.weight_kl,
+            **mean,
             "weight_kl_by_layer": {
                 name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()
             },

@@ -1,8 +1,12 @@
-"""How long one training step takes, beside the least that its arithmetic and its random numbers can take.
+"""How long one training step takes, beside its peers and the least that its arithmetic and its random numbers can take.
 
-One core, one run, interleaved repeats, so that a busy machine slows both alike; the ratio is what counts. The floor is
+One core, one run, interleaved repeats, so that a busy machine slows all alike; the ratios are what counts. The floor is
 the same matrix products and the same number of normal draws in NumPy, and nothing else: no element-wise work, no Adam.
 The floor of `published`, which draws weights and not activations, would be lower; its ratio is to the same floor.
+
+The peers: the same Bayesian network in eager PyTorch, and the unbounded network with point weights and a Poisson q(L)
+(`torch_peers.py`; `pip install leadline[bench]`), and a quarter of an epoch of scikit-learn's MLPClassifier with as
+many layers, which has neither noise nor heads.
 
     python benchmarks/step_time.py [--json FILE] [--repeats N] [--capacity C] [--highest L]
 """
@@ -17,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 # XLA sizes its thread pool by the cores it is given when it starts, so this comes before everything else.
 ALL_CORES = os.sched_getaffinity(0)
@@ -40,37 +45,45 @@ import numpy as np  # noqa: E402
 
 from leadline.training.epochs import train_step  # noqa: E402
 from leadline.training.state import TrainingState, init_state  # noqa: E402
+from leadline.training.storage import Storage  # noqa: E402
 
 BATCH, WIDTH, N_DATA, N_INPUTS, N_CLASSES = 256, 32, 1024, 2, 2
 STEPS = 100
 
 
-def leadline_steps(recipe_name: str, capacity: int, highest: int) -> Callable[[], None]:
-    """STEPS training steps with depths 0 .. highest active, in one compiled call."""
+def leadline_steps(
+    recipe_name: str, *, capacity: int, highest: int, batch: int = BATCH, width: int = WIDTH, runs: int = 1
+) -> Callable[[], None]:
+    """STEPS training steps with depths 0 .. highest active, in one compiled call.
+
+    Layers far below them wait on a shelf, as in every training.
+    """
     # A q(L) with support 0 .. highest (the 0.975 quantile lies at highest + 1/2) that learns but does not move.
     recipe = dataclasses.replace(leadline.RECIPES[recipe_name], depth_learning_rate=0.0, unfreeze=False)
     scale = (highest + 0.5) / 2.2414
     depth = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, scale, 0.025, 0.975, recipe.bounds))
-    keys = jnp.stack([jax.random.key(0)])
-    models = leadline.init_models(
+    keys = jax.random.split(jax.random.key(0), runs)
+    draw_models = partial(
+        leadline.init_models,
         N_INPUTS,
         leadline.CategoricalLikelihood(N_CLASSES),
         depth=depth,
         recipe=recipe,
-        width=WIDTH,
-        capacity=capacity,
+        width=width,
         key=keys,
     )
-    state = init_state(models, keys, jnp.array([recipe.temperature]))
+    state = init_state(draw_models(capacity=capacity), keys, jnp.full(runs, recipe.temperature))
+    state = Storage(draw_models).fit(state)
     assert (int(state.support.lowest[0]), int(state.support.highest[0])) == (0, highest)
-    x = jax.random.normal(keys[0], (1, BATCH, N_INPUTS))
+    x = jax.random.normal(keys[0], (runs, batch, N_INPUTS))
     y = (x[..., 0] > 0).astype(jnp.int32)
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def one_step(i: jax.Array, arrays: TrainingState) -> TrainingState:
         state = eqx.combine(arrays, static)
         key = jax.vmap(lambda key: jax.random.fold_in(key, i))(keys)
-        weight, n_data, rates = jnp.ones((1, BATCH)), jnp.array([float(N_DATA)]), (jnp.array(0.005), jnp.array(0.0))
+        weight, n_data = jnp.ones((runs, batch)), jnp.full(runs, float(N_DATA))
+        rates = (jnp.array(0.005), jnp.array(0.0))
         state = train_step(state, x, y, weight, n_data, key, jnp.array(0.5), rates, recipe)
         return eqx.filter(state, eqx.is_array)
 
@@ -144,6 +157,30 @@ def floor_steps(highest: int) -> Callable[[], None]:
     return run
 
 
+def peers(highest: int) -> dict[str, Callable[[], None]]:
+    """What else there is, as far as it is installed."""
+    from sklearn.neural_network import MLPClassifier
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(N_DATA, N_INPUTS)), rng.integers(N_CLASSES, size=N_DATA)
+    mlp = MLPClassifier((WIDTH,) * (highest + 1), batch_size=BATCH)  # pyright: ignore[reportArgumentType]
+
+    def mlp_steps() -> None:
+        for _ in range(STEPS * BATCH // N_DATA):
+            mlp.partial_fit(x, y, [0, 1])
+
+    found: dict[str, Callable[[], None]] = {"scikit-learn MLP": mlp_steps}
+    try:
+        import torch_peers  # pyright: ignore
+    except ModuleNotFoundError as error:
+        print(f"no PyTorch ({error}): pip install leadline[bench]", file=sys.stderr)
+        return found
+    sizes = (BATCH, WIDTH, N_INPUTS, N_CLASSES, N_DATA, highest, STEPS)
+    found["PyTorch, Bayesian"] = torch_peers.bayesian_steps(*sizes)
+    found["PyTorch, point weights"] = torch_peers.unbounded_steps(*sizes)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", help="write the figures to this file too")
@@ -159,7 +196,8 @@ def main() -> None:
     compile_seconds = compile_elsewhere()
     contestants = {"floor": floor_steps(arguments.highest)}
     for name in leadline.RECIPES:
-        contestants[name] = leadline_steps(name, arguments.capacity, arguments.highest)
+        contestants[name] = leadline_steps(name, capacity=arguments.capacity, highest=arguments.highest)
+    contestants |= peers(arguments.highest)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
         run()
@@ -172,7 +210,8 @@ def main() -> None:
     median = {name: 1000 * float(np.median(s)) / STEPS for name, s in seconds.items()}
     result = {
         "milliseconds_per_step": median,
-        "ratio_to_floor": {name: median[name] / median["floor"] for name in leadline.RECIPES},
+        "ratio_to_floor": {name: value / median["floor"] for name, value in median.items()},
+        "ratio_to_leadline": {name: value / median["leadline"] for name, value in median.items()},
         "compile_training_seconds": compile_seconds,
         "import_seconds": import_seconds,
         "import_jax_seconds": jax_seconds,
@@ -188,9 +227,9 @@ def main() -> None:
     print(
         f"batch {BATCH}, width {WIDTH}, depths 0..{arguments.highest} active, capacity {arguments.capacity}, one core"
     )
-    print(f"{'':12s}{'ms a step':>12s}{'x floor':>10s}")
+    print(f"{'':24s}{'ms a step':>12s}{'x floor':>10s}{'x leadline':>12s}")
     for name, value in median.items():
-        print(f"{name:12s}{value:12.3f}{value / median['floor']:10.2f}")
+        print(f"{name:24s}{value:12.3f}{value / median['floor']:10.2f}{value / median['leadline']:12.2f}")
     print(f"compile training on {len(ALL_CORES)} cores: {compile_seconds:.1f} s")
     print(f"import leadline: {import_seconds:.2f} s, of which jax {jax_seconds:.2f} s")
     if arguments.json:

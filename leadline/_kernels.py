@@ -22,27 +22,28 @@ from leadline._random import fold_words, normals_at
 TILE = 64
 """Data points that one program carries."""
 
-MOST_UNITS = 64
-"""Wider layers do not fit into a program's registers."""
+
+EXACT = ("highest", "float32")
+"""JAX's `jax_default_matmul_precision` that asks for single precision."""
 
 
 class Weights(eqx.Module):
-    """A number for every weight of a network, the bias in the last column."""
+    """A number for every weight of a network, the bias in the last column. All layers have as many units as inputs."""
 
-    first: Float[Array, "width in_and_one"]
-    deeper: Float[Array, "capacity width width_and_one"]
-    heads: Float[Array, "depths out width_and_one"]
+    layers: Float[Array, "depths units units_and_one"]
+    heads: Float[Array, "depths out units_and_one"]
 
 
-def fits(x: Float[Array, "batch in"], width: int, n_outputs: int) -> bool:
-    """Whether the kernels take this network, here."""
-    small = max(x.shape[1], width, n_outputs) <= MOST_UNITS
-    return small and x.dtype == jnp.float32 and jax.default_backend() in ("gpu", "cpu")
+def widened(matrix: Float[Array, "out in_and_one"], n_out: int, n_in: int) -> Float[Array, "more_out more_in_and_one"]:
+    """A layer's matrix for more outputs and inputs, which are zero."""
+    more_out, more_in = n_out - matrix.shape[0], n_in + 1 - matrix.shape[1]
+    weight, bias = matrix[:, :-1], matrix[:, -1:]
+    return jnp.concatenate([jnp.pad(weight, ((0, more_out), (0, more_in))), jnp.pad(bias, ((0, more_out), (0, 0)))], 1)
 
 
 @jax.custom_vjp
 def walk(
-    x: Float[Array, "in batch"],
+    x: Float[Array, "units batch"],
     mean: Weights,
     variance: Weights | None,
     key: UInt32[Array, "2"],
@@ -72,11 +73,11 @@ walk.defvjp(_forward, _reverse)
 
 def _run_forward(x, mean, variance, key, highest, *, keep: bool):
     depths, n_outputs, _ = mean.heads.shape
-    width, batch = mean.first.shape[0], x.shape[1]
+    units, batch = x.shape
     local = variance is not None
     shapes = [(depths, n_outputs, batch)]
     if keep:
-        shapes += [(depths, width, batch)] + [(depths, width, batch), (depths, n_outputs, batch)] * local
+        shapes += [(depths + 1, units, batch)] + [(depths, units, batch), (depths, n_outputs, batch)] * local
     outputs, *kept = _walk(
         partial(_forward_kernel, local, keep),
         "walk_forward",
@@ -95,15 +96,15 @@ def _run_reverse(x, mean, variance, highest, kept, d_outputs):
         partial(_reverse_kernel, local),
         "walk_reverse",
         x.shape[1],
-        [x, *_arrays(mean), *_arrays(variance), highest.reshape(1), *kept, d_outputs],
+        [*_arrays(mean), *_arrays(variance), highest.reshape(1), *kept, d_outputs],
         [x.shape, *shapes],
     )
     d_weights = [a.sum(axis=0) for a in d_weights]
-    return d_x, Weights(*d_weights[:3]), Weights(*d_weights[3:]) if local else None
+    return d_x, Weights(*d_weights[:2]), Weights(*d_weights[2:]) if local else None
 
 
 def _arrays(weights: Weights | None) -> list[Array]:
-    return [] if weights is None else [weights.first, weights.deeper, weights.heads]
+    return [] if weights is None else [weights.layers, weights.heads]
 
 
 def _walk(kernel: Any, name: str, batch: int, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array]:
@@ -124,90 +125,84 @@ def _interpreted() -> bool:
 
 def _forward_kernel(local: bool, keep: bool, *refs: Any) -> None:
     each = iter(refs)
-    x_ref, mean = next(each), _take(each, 3)
-    variance = _take(each, 3) if local else (None,) * 3
+    x_ref, mean = next(each), _take(each, 2)
+    variance = _take(each, 2) if local else (None, None)
     key_ref, highest_ref, outputs_ref = _take(each, 3)
     hidden_ref = next(each) if keep else None
-    slope_ref, head_slope_ref = _take(each, 2) if keep and local else (None, None)
+    slopes = _take(each, 2) if keep and local else (None, None)
     depths, n_outputs, batch = outputs_ref.shape
-    columns = _columns()
-    highest, words = highest_ref[0], (key_ref[0], key_ref[1])
+    columns, highest, words = _columns(), highest_ref[0], (key_ref[0], key_ref[1])
 
-    def affine(which: int, at: tuple, depth: Any, x: Array, slope_ref: Any) -> Array:
-        """W x + b, and the noise of layer (`which` 0 and 1) or head (2) number `depth`."""
-        weight, bias = _weights(mean[which], at)
+    def affine(which: int, depth: Array, x: Array) -> Array:
+        """W x + b, and the noise: of the layer (`which` 0) or the head (1) at a depth."""
+        weight, bias = _weights(mean[which], depth)
         result = _dot(weight, x) + bias
         if local:
-            weight, bias = _weights(variance[which], at)
+            weight, bias = _weights(variance[which], depth)
             total = jnp.maximum(_dot(weight, x * x) + bias, jnp.finfo(jnp.float32).tiny)
-            rows = jnp.arange(result.shape[0])[:, None]
-            stream = fold_words(words, (2 * depth + which // 2).astype(jnp.uint32))
-            draw = normals_at(stream, (rows * batch + columns[None, :]).astype(jnp.uint32))
+            index = jnp.arange(result.shape[0])[:, None] * batch + columns[None, :]
+            draw = normals_at(fold_words(words, (2 * depth + which).astype(jnp.uint32)), index.astype(jnp.uint32))
             slope = draw / (2 * jnp.sqrt(total))
             if keep:
-                _put(slope_ref, (depth,), columns, slope)
+                _put(slopes[which], (depth,), columns, slope)
             result = result + 2 * total * slope
         return result
 
-    def visit(which: int, at: tuple, depth: Any, x: Array) -> Array:
-        pre = affine(which, at, depth, x, slope_ref)
+    def visit(depth: Array, x: Array) -> Array:
+        pre = affine(0, depth, x)
         hidden = jnp.maximum(0.1 * pre, pre)
         if keep:
-            _put(hidden_ref, (depth,), columns, hidden)
-        _put(outputs_ref, (depth,), columns, affine(2, (depth,), depth, hidden, head_slope_ref))
+            _put(hidden_ref, (depth + 1,), columns, hidden)
+        _put(outputs_ref, (depth,), columns, affine(1, depth, hidden))
         return hidden
 
-    def leave_out(depth: Any, _: None) -> None:
+    def leave_out(depth: Array, _: None) -> None:
         _put(outputs_ref, (depth,), columns, jnp.zeros((_padded(n_outputs), TILE), jnp.float32))
 
-    hidden = visit(0, (), jnp.int32(0), _get(x_ref, (), columns))
-    lax.fori_loop(1, highest + 1, lambda depth, hidden: visit(1, (depth - 1,), depth, hidden), hidden)
+    x = _get(x_ref, (), columns)
+    if keep:
+        _put(hidden_ref, (0,), columns, x)
+    lax.fori_loop(0, highest + 1, visit, x)
     lax.fori_loop(highest + 1, depths, leave_out, None)
 
 
 def _reverse_kernel(local: bool, *refs: Any) -> None:
     each = iter(refs)
-    x_ref, mean = next(each), _take(each, 3)
-    variance = _take(each, 3) if local else (None,) * 3
+    mean = _take(each, 2)
+    variance = _take(each, 2) if local else (None, None)
     highest_ref, hidden_ref = _take(each, 2)
-    slope_ref, head_slope_ref = _take(each, 2) if local else (None, None)
-    d_outputs_ref, d_x_ref, d_mean = *_take(each, 2), _take(each, 3)
-    d_variance = _take(each, 3) if local else (None,) * 3
+    slopes = _take(each, 2) if local else (None, None)
+    d_outputs_ref, d_x_ref, *d_mean = _take(each, 4)
+    d_variance = _take(each, 2) if local else (None, None)
     columns, tile, highest = _columns(), pl.program_id(0), highest_ref[0]
 
-    def affine(which: int, at: tuple, depth: Any, x: Array, d: Array, slope_ref: Any) -> Array:
+    def affine(which: int, depth: Array, x: Array, d: Array) -> Array:
         """From the derivative by a layer's result to those by its weights, which are stored, and by x."""
-        weight, _ = _weights(mean[which], at)
-        _put_weights(d_mean[which], (tile, *at), d, x)
+        weight, _ = _weights(mean[which], depth)
+        _put_weights(d_mean[which], (tile, depth), d, x)
         d_x = _dot(weight.T, d)
         if local:
-            weight, _ = _weights(variance[which], at)
-            d = d * _get(slope_ref, (depth,), columns)
-            _put_weights(d_variance[which], (tile, *at), d, x * x)
+            weight, _ = _weights(variance[which], depth)
+            d = d * _get(slopes[which], (depth,), columns)
+            _put_weights(d_variance[which], (tile, depth), d, x * x)
             d_x = d_x + 2 * x * _dot(weight.T, d)
         return d_x
 
-    def visit(which: int, at: tuple, depth: Any, x: Array, hidden: Array, d_hidden: Array) -> Array:
-        d_output = _get(d_outputs_ref, (depth,), columns)
-        d_hidden = d_hidden + affine(2, (depth,), depth, hidden, d_output, head_slope_ref)
-        return affine(which, at, depth, x, jnp.where(hidden > 0, d_hidden, 0.1 * d_hidden), slope_ref)
-
-    def go_back(k: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def go_back(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, d_hidden = state
         depth = highest - k
-        x = _get(hidden_ref, (depth - 1,), columns)
-        return x, visit(1, (depth - 1,), depth, x, hidden, d_hidden)
+        d_hidden = d_hidden + affine(1, depth, hidden, _get(d_outputs_ref, (depth,), columns))
+        x = _get(hidden_ref, (depth,), columns)
+        return x, affine(0, depth, x, jnp.where(hidden > 0, d_hidden, 0.1 * d_hidden))
 
-    def leave_out(depth: Any, _: None) -> None:
-        for _, deeper, heads in (d_mean, d_variance) if local else (d_mean,):
-            _clear(deeper, (tile, depth - 1))
-            _clear(heads, (tile, depth))
+    def leave_out(depth: Array, _: None) -> None:
+        for ref in (*d_mean, *d_variance) if local else d_mean:
+            _clear(ref, (tile, depth))
 
-    hidden = _get(hidden_ref, (highest,), columns)
-    hidden, d_hidden = lax.fori_loop(0, highest, go_back, (hidden, jnp.zeros_like(hidden)))
-    x = _get(x_ref, (), columns)
-    _put(d_x_ref, (), columns, visit(0, (), jnp.int32(0), x, hidden, d_hidden))
-    lax.fori_loop(highest + 1, d_mean[2].shape[1], leave_out, None)
+    hidden = _get(hidden_ref, (highest + 1,), columns)
+    _, d_x = lax.fori_loop(0, highest + 1, go_back, (hidden, jnp.zeros_like(hidden)))
+    _put(d_x_ref, (), columns, d_x)
+    lax.fori_loop(highest + 1, d_mean[0].shape[1], leave_out, None)
 
 
 def _take(each: Iterator[Any], n: int) -> tuple[Any, ...]:
@@ -225,8 +220,10 @@ def _padded(n: int) -> int:
 
 
 def _dot(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n"]:
-    """On the matrix units, with factors rounded to ten binary digits, as JAX does by default on such a GPU."""
-    precision = None if _interpreted() else lax.DotAlgorithmPreset.TF32_TF32_F32
+    """On the matrix units, with factors rounded to ten binary digits, unless JAX is told to be more exact."""
+    exact = jax.config.jax_default_matmul_precision in EXACT  # pyright: ignore[reportAttributeAccessIssue]
+    preset = lax.DotAlgorithmPreset.F32_F32_F32 if exact else lax.DotAlgorithmPreset.TF32_TF32_F32
+    precision = None if _interpreted() else preset
     return lax.dot(a, b, precision=precision, preferred_element_type=jnp.float32)
 
 
@@ -258,10 +255,10 @@ def _put(ref: Any, at: tuple, columns: Array, value: Float[Array, "rows tile"]) 
     _store(ref, at, ref.shape[-2:], value, columns)
 
 
-def _weights(ref: Any, at: tuple) -> tuple[Float[Array, "out in"], Float[Array, "out 1"]]:
-    """The matrix and the bias of a layer, out of [..., out, in + 1]."""
+def _weights(ref: Any, depth: Array) -> tuple[Float[Array, "out in"], Float[Array, "out 1"]]:
+    """The matrix and the bias at a depth, out of [depths, out, in + 1]."""
     n_out, n_in = ref.shape[-2], ref.shape[-1] - 1
-    return _load(ref, at, (n_out, n_in)), _load(ref, at, ref.shape[-2:], jnp.full(1, n_in))
+    return _load(ref, (depth,), (n_out, n_in)), _load(ref, (depth,), ref.shape[-2:], jnp.full(1, n_in))
 
 
 def _put_weights(ref: Any, at: tuple, d: Float[Array, "out tile"], x: Float[Array, "in tile"]) -> None:
@@ -280,7 +277,7 @@ BLOCK = 512
 """Numbers of a row that one program updates."""
 
 
-def update_rows(
+def update_in_place(
     function: Callable[..., tuple[Array, ...]],
     active: Bool[Array, " rows"],
     counts: Int[Array, " rows"],
@@ -323,6 +320,6 @@ def update_rows(
         input_output_aliases={3 + i: 1 + i for i in range(n_stacks)},
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
         interpret=_interpreted(),
-        name="update_rows",
+        name="update_in_place",
     )(active, counts, given, *stacks, *(a.reshape(1) for a in fixed))
     return counts, tuple(new)

@@ -1,10 +1,12 @@
 """Walks over a stack of layers whose number is data.
 
 On a CPU the loops really are that long, so that the cost follows the layers in use, not the layers in store. An
-accelerator would wait for the host at every turn of such a loop; there, all layers are walked, unrolled, and those
-beyond the length are masked. Both give the same numbers.
+accelerator would wait for the host at every turn of such a loop. There, small networks are walked by kernels
+(`_kernels.py`); for others all layers are walked, unrolled, and those beyond the length are masked. All give the same
+numbers.
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -72,8 +74,36 @@ def _n_rows(stack: PyTree) -> int:
     return jax.tree.leaves(stack)[0].shape[0]
 
 
+MOST_UNITS = 64
+"""Wider layers do not fit into the registers of a kernel's program."""
+
+
+def _platform() -> str:
+    device = jax.config.jax_default_device  # a device, a name or None  # pyright: ignore[reportAttributeAccessIssue]
+    return jax.default_backend() if device is None else getattr(device, "platform", device)
+
+
 def loops_are_dynamic() -> bool:
-    return jax.default_backend() == "cpu"
+    return _platform() == "cpu"
+
+
+def has_kernels() -> bool:
+    """Whether there is a GPU that `_kernels.py` is written for: NVIDIA's, from the A100's generation on.
+
+    `LEADLINE_KERNELS=0` in the environment leaves everything to XLA.
+    """
+    if loops_are_dynamic() or os.environ.get("LEADLINE_KERNELS") == "0":
+        return False
+    try:
+        return float(jax.devices("cuda")[0].compute_capability) >= 8
+    except (RuntimeError, AttributeError, ValueError):  # another maker's
+        return False
+
+
+def kernels_fit(n_inputs: int, width: int, n_outputs: int) -> bool:
+    """Whether the layers of such a network are walked by kernels."""
+    small = max(n_inputs, width, n_outputs) <= MOST_UNITS
+    return small and jax.dtypes.canonicalize_dtype(float) == jnp.float32 and has_kernels()
 
 
 def bounded_scan(

@@ -160,7 +160,7 @@ def reproduce(
         "epochs": epochs,
     }
     grid = replace(grid, **{name: value for name, value in given.items() if value is not None})
-    check_out(out, force=False)
+    check_out(out, force=True)  # nothing of another kind of run is overwritten
     left = missing(grid, out)
     if not quiet:
         n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs

@@ -114,11 +114,8 @@ class UnboundedNetwork(eqx.Module):
         2L + 1), so a larger capacity changes no draw.
         """
         highest = jnp.asarray(highest)
-        if not _loops.loops_are_dynamic():
-            from leadline import _kernels  # takes long to import
-
-            if _kernels.fits(x, self.width, self.n_outputs):
-                return self._depths_by_kernels(x, partial(readout, fixed, params), highest, key, noise)
+        if _loops.kernels_fit(self.n_inputs, self.width, self.n_outputs):
+            return self._depths_by_kernels(x, partial(readout, fixed, params), highest, key, noise)
         body = partial(_visit, readout, noise)
         shared = (fixed, key)
         carry, first = body(jnp.array(-1), shared, params, (x.T, jnp.zeros((), x.dtype)), self.first)
@@ -134,27 +131,29 @@ class UnboundedNetwork(eqx.Module):
         noise: Noise,
     ) -> tuple[PyTree, Float[Array, " depths"]]:
         """`depths`, with all layers walked by one kernel (`_kernels.py`)."""
-        from leadline._kernels import Weights, walk
+        from leadline._kernels import Weights, walk, widened  # takes long to import
 
         depth = jnp.arange(self.capacity + 1)
+        highest = jnp.minimum(highest, self.capacity)  # a step that will not be taken may ask for more
+        units = max(self.n_inputs, self.width)
 
         def of_all(function: Callable[[Block, Array], PyTree]) -> tuple[PyTree, PyTree]:
             """What a function says of the first block, and of the others."""
             return function(self.first.unpack(), depth[0]), jax.vmap(function)(self.deeper.unpack(), depth[1:])
 
         def weights(read: Callable[[GaussianLinear, Key[Array, ""]], Array]) -> Weights:
-            (first, first_head), (deeper, heads) = of_all(
-                lambda block, depth: (
-                    read(block.layer, fold_in(key, 2 * depth)),
-                    read(block.head, fold_in(key, 2 * depth + 1)),
-                )
-            )
-            return Weights(first, deeper, _join(first_head, heads))
+            def matrices(block: Block, depth: Array) -> Weights:
+                layer = read(block.layer, fold_in(key, 2 * depth))
+                head = read(block.head, fold_in(key, 2 * depth + 1))
+                return Weights(widened(layer, units, units), widened(head, self.n_outputs, units))
+
+            return jax.tree.map(_join, *of_all(matrices))
 
         if noise == "weights":
             mean, variance = weights(lambda layer, key: layer.sample(key)), None
         else:
             mean, variance = (weights(lambda layer, _, i=i: layer.moments()[i]) for i in range(2))
+        x = jnp.pad(x, ((0, 0), (0, units - self.n_inputs)))
         outputs = walk(x.T, mean, variance, jax.random.key_data(key), highest)
         layer_kl, head_kl = jax.tree.map(_join, *of_all(lambda block, _: (block.layer.kl(), block.head.kl())))
         values = jax.vmap(lambda output: readout(output.T))(outputs)

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +19,27 @@ from leadline import (
     UnboundedNetwork,
     _kernels,
     _loops,
+    init_models,
     train,
 )
 from leadline.datasets import spiral_parts
 from leadline.training import optimiser
+from leadline.training.epochs import train_step
+from leadline.training.state import init_state
+from leadline.training.storage import first_capacity
+from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM, GRADIENT, TRAJECTORY
 
 
 @pytest.fixture
 def like_a_gpu(monkeypatch):
     """Call it to have the kernels take over from the loops."""
-    return lambda: monkeypatch.setattr(_loops, "loops_are_dynamic", lambda: False)
+
+    def switch():
+        monkeypatch.setattr(_loops, "loops_are_dynamic", lambda: False)
+        monkeypatch.setattr(_loops, "has_kernels", lambda: True)
+
+    return switch
 
 
 # Sizes that are powers of two and fill the tiles, and sizes that neither are nor do.
@@ -56,7 +67,11 @@ def test_the_walk_is_the_loop(size, noise, like_a_gpu):
     both = lambda *args: (jax.vmap(values)(*args), jax.vmap(jax.grad(loss, (0, 1)))(*args))  # noqa: E731
     expected, expected_gradients = jax.jit(both)(networks, x, keys, highest)
     like_a_gpu()
-    got, gradients = jax.jit(lambda *args: both(*args))(networks, x, keys, highest)
+    program = jax.jit(lambda *args: both(*args)).trace(networks, x, keys, highest)
+    assert {"walk_forward", "walk_reverse"} <= {
+        eqn.params["name"] for eqn in equations(program.jaxpr) if eqn.primitive.name == "pallas_call"
+    }
+    got, gradients = program.lower().compile()(networks, x, keys, highest)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=CLOSED_FORM["float32"], atol=CLOSED_FORM["float32"] * np.abs(b).max())
         assert np.all(np.asarray(a)[0, 1:] == 0)  # the first network has no hidden layer in use
@@ -102,7 +117,7 @@ def test_they_can_be_compiled_for_a_gpu(noise, monkeypatch, like_a_gpu):
         return optimiser._step_rows(jnp.array([True, False]), 0.1, gradient, state, network.deeper.layer)
 
     lowered = jax.jit(step).trace(network, jnp.array(1)).lower(lowering_platforms=("cuda",)).as_text()
-    for name in ("walk_forward", "walk_reverse", "update_rows"):
+    for name in ("walk_forward", "walk_reverse", "update_in_place"):
         assert name in lowered
 
 
@@ -133,19 +148,23 @@ def test_training_is_the_same(recipe, like_a_gpu, caplog):
         np.testing.assert_allclose(a, b, rtol=TRAJECTORY, atol=TRAJECTORY)
 
 
-def test_large_networks_and_double_precision_are_left_to_xla():
-    x = jnp.zeros((4, 3), jnp.float32)
-    assert _kernels.fits(x, 64, 2)
-    assert not _kernels.fits(x, 65, 2)
-    assert not _kernels.fits(x.astype(jnp.bfloat16), 8, 2)
+def test_more_depth_than_is_stored_is_never_walked(like_a_gpu):
+    """A step that is not taken, because q(L) has outgrown the capacity, must not write beyond its arrays."""
+    like_a_gpu()
+    network = UnboundedNetwork(2, 2, width=4, capacity=2, key=jax.random.key(0)).pack()
+    x, key = jax.random.normal(jax.random.key(1), (5, 2)), jax.random.key(2)
+    depths = jax.jit(lambda highest: network.depths(x, highest=highest, key=key, noise="local"))
+    for a, b in zip(depths(5), depths(2), strict=True):
+        np.testing.assert_array_equal(a, b)
+    program = str(jax.make_jaxpr(lambda highest: network.depths(x, highest=highest, key=key, noise="local"))(5))
+    assert program.index("min ") < program.index("pallas_call")
 
 
-def test_a_normal_depth_at_rest_is_not_moved_by_a_step_that_is_not_taken():
+@pytest.mark.parametrize("gpu", [False, True])
+def test_a_step_that_is_not_taken_changes_nothing(gpu, like_a_gpu):
     """`go` false: parameters, moments and counts keep their bits."""
-    from leadline import init_models
-    from leadline.training.epochs import train_step
-    from leadline.training.state import init_state
-
+    if gpu:
+        like_a_gpu()
     keys = jnp.stack([jax.random.key(0)])
     recipe = RECIPES["leadline"]
     depth = (NormalDepth(0.0, 1.15), NormalDepth(1.0, 1.0, 0.025, 0.975))
@@ -154,9 +173,34 @@ def test_a_normal_depth_at_rest_is_not_moved_by_a_step_that_is_not_taken():
     x = jax.random.normal(keys[0], (1, 8, 2))
     arguments = (x, (x[..., 0] > 0).astype(jnp.int32), jnp.ones((1, 8)), jnp.full(1, 30.0), keys, jnp.array(0.3))
     rates = (jnp.array(0.005), jnp.array(0.002))
-    still = jax.jit(lambda s: train_step(s, *arguments, rates, recipe.compiled(), jnp.array(False)))(state)
-    for a, b in zip(
-        jax.tree.leaves((still.model, still.optimiser)), jax.tree.leaves((state.model, state.optimiser)), strict=True
-    ):
+    step = jax.jit(lambda s, go: train_step(s, *arguments, rates, recipe.compiled(), go))
+    moved, still = (step(state, jnp.array(go)) for go in (True, False))
+    for a, b in zip(*(jax.tree.leaves((s.model, s.optimiser)) for s in (still, state)), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert int(still.step) == 0
+    assert any(np.any(a != c) for a, c in zip(*(jax.tree.leaves(s.model) for s in (still, moved)), strict=True))
+    assert (int(still.step), int(moved.step)) == (0, 1)
+
+
+def test_large_networks_and_double_precision_are_left_to_xla(like_a_gpu):
+    assert not _loops.kernels_fit(2, 8, 2)  # no GPU
+    like_a_gpu()
+    assert _loops.kernels_fit(2, 64, 2)
+    assert not _loops.kernels_fit(2, 65, 2)
+    assert not _loops.kernels_fit(65, 8, 2)
+    assert (first_capacity(2, 64, 2), first_capacity(2, 65, 2)) == (16, 8)
+    with jax.enable_x64(True):
+        assert not _loops.kernels_fit(2, 8, 2)
+
+
+def test_they_can_be_turned_off(monkeypatch):
+    """On a card that they are written for; an older one, and one of another maker, never have them."""
+    card = SimpleNamespace(compute_capability="9.0")
+    monkeypatch.setattr(_loops, "loops_are_dynamic", lambda: False)
+    monkeypatch.setattr(jax, "devices", lambda *_: [card])
+    assert _loops.has_kernels()
+    monkeypatch.setenv("LEADLINE_KERNELS", "0")
+    assert not _loops.has_kernels()
+    monkeypatch.delenv("LEADLINE_KERNELS")
+    for capability in ("7.5", "gfx942"):
+        card.compute_capability = capability
+        assert not _loops.has_kernels()

@@ -4,11 +4,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -16,6 +16,7 @@ from leadline._checks import InvalidArgumentError, check_at_least, check_choice,
 from leadline.experiments.records import as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
+from leadline.training.loop import TrainingDivergedError
 from leadline.training.progress import Progress
 
 AT_ONCE = 1024
@@ -108,13 +109,21 @@ def _identity(row: dict[str, str]) -> tuple[float, int]:
 
 def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
     """Train what is missing; every chunk is on disk as soon as it is done. Whether all is done: Ctrl-C leaves the
-    chunks in hand out."""
+    chunks in hand out.
+
+    A training that diverges does not stop the others; at the end it is an error.
+    """
     chunks = missing(grid, out)
     stopped = threading.Event()
+    diverged: list[str] = []
     meter = _Meter(chunks, tell, stopped)
     work = _on_a_gpu if _on_accelerator() else _on_all_cores
     try:
         for chunk, rows, seconds in work(chunks, meter, stopped):
+            if isinstance(rows, TrainingDivergedError):
+                first = chunk[0]
+                diverged.append(f"{first.recipe}, {first.depth}, omega {first.omega:g} and beside it: {rows}")
+                continue
             path = table_path(out, rows[0]["recipe"], rows[0]["depth"])
             every = read_rows(path) + rows
             write_rows(path, sorted(every, key=lambda row: (float(row["omega"]), int(row["seed"]))))
@@ -123,30 +132,38 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
             write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": rows[0]["device"]}])
     except KeyboardInterrupt:
         stopped.set()
+    if diverged:
+        raise TrainingDivergedError("\n".join(diverged))
     return not stopped.is_set()
 
 
-Trained = Iterator[tuple[Chunk, list[dict[str, str]], float]]
+Done = tuple[Chunk, list[dict[str, str]] | TrainingDivergedError, float]
+Trained = Iterator[Done]
 
 
 def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
     """One after the other; while one trains, the next one's programs are compiled."""
     with ThreadPoolExecutor(1) as aside:
-        prepared: list[Future[Any]] = []
+        prepared: list[Future[None]] = []
 
         def watch(i: int, now: Progress) -> None:
             meter.report(i, now)
             if i + 1 < len(chunks) and len(prepared) == i:  # the own programs are compiled
-                prepared.append(aside.submit(run_spirals, chunks[i + 1], None, lambda: True))
+                prepared.append(aside.submit(_compile, chunks[i + 1]))
 
         for i, chunk in enumerate(chunks):
-            if i > 0:
-                prepared[i - 1].result()
+            wait(prepared)
             done = _train(chunk, partial(watch, i), stopped)
             if done is None:
                 stopped.set()
                 return
             yield done
+
+
+def _compile(chunk: Chunk) -> None:
+    """Train for a moment, for the sake of the programs. What goes wrong here goes wrong again, and is heard, there."""
+    with suppress(Exception):
+        run_spirals(chunk, None, lambda: True)
 
 
 def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
@@ -164,11 +181,14 @@ def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event
             raise
 
 
-def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event):
+def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event) -> Done | None:
     if stopped.is_set():
         return None
     start = time.perf_counter()
-    runs = run_spirals(chunk, report, stopped.is_set)
+    try:
+        runs = run_spirals(chunk, report, stopped.is_set)
+    except TrainingDivergedError as error:
+        return chunk, error, time.perf_counter() - start
     if any(run.record.get("interrupted") for run in runs):
         return None
     rows = [{name: str(value) for name, value in as_row(run.record).items()} for run in runs]

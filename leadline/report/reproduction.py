@@ -27,9 +27,9 @@ PAPER_RUNS = 5
 """Behind every published mean."""
 
 CLOSE = 2.3
-"""Standard errors of a difference that chance explains, at thirty-one comparisons or so; and the points that never
-count as one, because a test part has only 1024 rows."""
+"""Standard errors of a difference that chance explains, at thirty-one comparisons or so."""
 POINTS = 0.3
+"""Percentage points that never count as a difference: a test part has only 1024 rows."""
 
 
 FIGURE_3 = {
@@ -55,7 +55,8 @@ class Comparison:
     omega: float
     runs: int
     accuracy_mean: float
-    accuracy_std: float
+    accuracy_std: float | None
+    """Over the runs; None for one run."""
     published_mean: float | None
     published_std: float | None
     difference: float | None
@@ -100,19 +101,19 @@ def _by_omega(rows: list[dict[str, Any]], grid: Grid) -> Iterator[tuple[float, l
 def _compare(recipe: str, depth: str, omega: float, rows: list[dict[str, Any]]) -> Comparison:
     column = lambda name: np.array([float(row[name]) for row in rows])  # noqa: E731
     accuracy, depths = column("accuracy"), column("depth_mean")
-    mean, spread = accuracy.mean(), accuracy.std(ddof=1) if len(rows) > 1 else 0.0
+    mean, spread = accuracy.mean(), float(accuracy.std(ddof=1)) if len(rows) > 1 else None
     paper_mean, paper_std, paper_depth, paper_depth_std = _paper(depth, omega)
     difference = errors = None
     if paper_mean is not None:
         difference = float(mean - paper_mean)
-        errors = _standard_errors(difference, float(spread), len(rows), paper_std or 0.0)
+        errors = _standard_errors(difference, spread, len(rows), paper_std or 0.0)
     return Comparison(
         recipe=recipe,
         depth=depth,
         omega=omega,
         runs=len(rows),
         accuracy_mean=float(mean),
-        accuracy_std=float(spread),
+        accuracy_std=spread,
         published_mean=paper_mean,
         published_std=paper_std,
         difference=difference,
@@ -139,9 +140,9 @@ def _paper(depth: str, omega: float) -> tuple[float | None, ...]:
     return tuple(numbers)
 
 
-def _standard_errors(difference: float, spread: float, runs: int, paper_spread: float) -> float:
+def _standard_errors(difference: float, spread: float | None, runs: int, paper_spread: float) -> float:
     """A single run has no spread of its own: the paper's stands for it."""
-    own = paper_spread if runs == 1 else spread
+    own = paper_spread if spread is None else spread
     error = float(np.sqrt(own**2 / runs + paper_spread**2 / PAPER_RUNS))
     return difference / error if error else 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
 
@@ -205,7 +206,8 @@ HEADER = [
 
 EXPLANATION = [
     "Accuracy in percent, mean ± standard deviation over the runs; the published ones over five runs (Figure 2, left). "
-    "The difference is ours less the published, in points and in standard errors of a difference of two means. NLL in "
+    "The difference is ours less the published, in points and in standard errors of a difference of two means (for a "
+    "single run with the published standard deviation). NLL in "
     "nats per test point. Depth: the mean and the range over the runs of E[L], and the median over the runs of the "
     "standard deviation of q(L); the published depth is that of the paper's first run (Figure 2, right).",
 ]
@@ -243,7 +245,7 @@ def _timing(chunks: list[dict[str, Any]]) -> list[str]:
         for i, name in enumerate(("runs", "training_seconds", "seconds")):
             total[key][i] += float(chunk[name])
     lines = [
-        "| recipe | depth | epochs | runs | seconds of training | with evaluation | on |",
+        "| recipe | depth | epochs | runs | seconds of training, summed over chunks | with evaluation | on |",
         "|---|---|---|---|---|---|---|",
     ]
     return lines + [
@@ -256,12 +258,13 @@ def _line(one: Comparison) -> str:
     paper = "-" if one.published_mean is None else f"{one.published_mean:.2f} ± {one.published_std:.2f}"
     difference = "-" if one.difference is None else f"{one.difference:+.2f}"
     errors = "-" if one.standard_errors is None else f"{one.standard_errors:+.1f}"
+    spread = "" if one.accuracy_std is None else f" ± {one.accuracy_std:.2f}"
     depth = f"{one.depth_mean:.2f} [{one.depth_mean_min:.2f}, {one.depth_mean_max:.2f}]"
     paper_depth = (
         "-" if one.published_depth_mean is None else f"{one.published_depth_mean:.2f} ± {one.published_depth_std:.2f}"
     )
     return (
-        f"| {one.omega:g} | {one.accuracy_mean:.2f} ± {one.accuracy_std:.2f} | {paper} | {difference} | {errors} | "
+        f"| {one.omega:g} | {one.accuracy_mean:.2f}{spread} | {paper} | {difference} | {errors} | "
         f"{one.nll_mean:.3f} | {depth} | {one.depth_std_median:.2f} | {paper_depth} |"
     )
 
@@ -273,7 +276,7 @@ def _draw(ax: Axes, x: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np
 
 
 def _series(comparisons: list[Comparison], *names: str) -> tuple[np.ndarray, ...]:
-    return tuple(np.array([getattr(one, name) for one in comparisons], float) for name in names)
+    return tuple(np.array([getattr(one, name) or 0.0 for one in comparisons], float) for name in names)
 
 
 def _name(depth: str) -> str:

@@ -146,10 +146,9 @@ def train_step(
     """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
     of the weights and of q(L). Without `go` nothing changes.
 
-    Where the layer loop is a loop, it has one length, the deepest run's.
+    The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
-    deepest = state.support.deepest
-    highest = deepest if _loops.loops_are_dynamic() else state.support.highest
+    highest, axis = _highest(state)
     params, static = eqx.partition(state.model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
@@ -172,7 +171,7 @@ def train_step(
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, None if _loops.loops_are_dynamic() else 0))(
+    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, axis))(
         params, static, x, y, row_weight, n_data, key, temperature, highest
     )
     rate, depth_rate = rates
@@ -184,7 +183,7 @@ def train_step(
             rate=rate,
             depth_rate=depth_rate,
             support=(lowest, highest),
-            highest=deepest,
+            highest=state.support.deepest,
             go=go,
         )
     )(state.model, gradients, state.optimiser, state.support.lowest, state.support.highest)
@@ -198,6 +197,16 @@ def train_step(
     )
 
 
+def _highest(state: TrainingState) -> tuple[Int[Array, "*runs"], int | None]:
+    """The depth to go to, and its axis under `jax.vmap`.
+
+    One for all runs, the deepest's, where the layer loop is a loop, which must not be batched; else each run's own.
+    """
+    if _loops.loops_are_dynamic():
+        return state.support.deepest, None
+    return state.support.highest, 0
+
+
 def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]) -> tuple[TrainingState, History]:
     """Look at the validation part, keep the best model if the recipe asks for it, and note the epoch."""
     recipe = task.recipe
@@ -206,8 +215,9 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
         keys = _stream(state.key, _VALIDATION, state.epoch)
         x, y, weight = task.data.take(task.table, task.validation.rows)
         weight = weight * task.validation.inside()
-        validate = partial(_validate, highest=state.support.deepest, noise=recipe.noise, n_samples=task.n_samples)
-        return jax.vmap(validate)(state.model, x, y, weight, n_data, keys)
+        validate = partial(_validate, noise=recipe.noise, n_samples=task.n_samples)
+        highest, axis = _highest(state)
+        return jax.vmap(validate, (*[0] * 6, axis))(state.model, x, y, weight, n_data, keys, highest)
 
     due = (state.epoch % task.validate_every == 0) | (state.epoch == task.clock.end - 1)
     validated = lax.cond(due, look, lambda: state.validated)
@@ -247,8 +257,8 @@ def _validate(
     row_weight: Float[Array, " rows"],
     n_data: Float[Array, ""],
     key: Key[Array, ""],
-    *,
     highest: Int[Array, ""],
+    *,
     noise: Noise,
     n_samples: int,
 ) -> Validated:

@@ -26,7 +26,7 @@ from leadline.training.interruption import Interruption
 from leadline.training.pace import FixedLength, OwnLength, Pace
 from leadline.training.progress import Progress, Reporter
 from leadline.training.state import TrainingState, init_state
-from leadline.training.storage import Storage, min_capacity
+from leadline.training.storage import Storage, first_capacity
 
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
@@ -84,7 +84,7 @@ def init_models(
         n_inputs,
         likelihood.n_outputs,
         width=width,
-        capacity=min_capacity() if capacity is None else capacity,
+        capacity=capacity or first_capacity(n_inputs, width, likelihood.n_outputs),
         initial_scale=recipe.initial_scale,
         initial_means=recipe.initial_means,
         prior=recipe.prior,

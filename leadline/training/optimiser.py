@@ -64,29 +64,21 @@ def update(
         layer = go & (depth <= highest_head)
         return layer, layer & (depth >= lowest_head)
 
-    if _loops.loops_are_dynamic():
-        first, first_state = _update_block(
-            rate, gradients.network.first, state.first, model.network.first, *active(jnp.array(0))
-        )
+    first, deeper = model.network.first, model.network.deeper
+    if _loops.has_kernels():
+        gradient, moments, block = jax.tree.map(lambda a: a[None], (gradients.network.first, state.first, first))
+        updated = _update_blocks(rate, gradient, moments, block, *active(jnp.arange(1)))
+        first, first_state = jax.tree.map(lambda a: a[0], updated)
+        rows = active(jnp.arange(1, model.capacity + 1))
+        deeper, deeper_state = _update_blocks(rate, gradients.network.deeper, state.deeper, deeper, *rows)
+    else:
+        first, first_state = _update_block(rate, gradients.network.first, state.first, first, *active(jnp.array(0)))
 
         def update_row(i: Array, gradient: Block, row: tuple[Block, PyTree]) -> tuple[Block, PyTree]:
             block, block_state = row
             return _update_block(rate, gradient, block_state, block, *active(i + 1))
 
-        deeper, deeper_state = update_rows(
-            update_row, gradients.network.deeper, (model.network.deeper, state.deeper), highest
-        )
-    else:
-        as_stack = jax.tree.map(lambda a: a[None], (gradients.network.first, state.first, model.network.first))
-        stacks = _update_blocks(rate, as_stack[0], as_stack[1], as_stack[2], *active(jnp.arange(1)))
-        first, first_state = jax.tree.map(lambda a: a[0], stacks)
-        deeper, deeper_state = _update_blocks(
-            rate,
-            gradients.network.deeper,
-            state.deeper,
-            model.network.deeper,
-            *active(jnp.arange(1, model.capacity + 1)),
-        )
+        deeper, deeper_state = update_rows(update_row, gradients.network.deeper, (deeper, state.deeper), highest)
     likelihood, likelihood_state = _step_if(go, rate, gradients.likelihood, state.likelihood, model.likelihood)
     depth_posterior, depth_state = _step_if(
         go, depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
@@ -156,7 +148,7 @@ def _step_rows(
 
     arrays = [jax.tree.leaves(tree) for tree in (gradient, state.mu, state.nu, params)]
     [(gradients,), (mu,), (nu,), (numbers,)] = arrays  # packed
-    count, new = _kernels.update_rows(
+    count, new = _kernels.update_in_place(
         step, active, state.count, gradients, (mu, nu, numbers), jnp.asarray(rate, numbers.dtype)
     )
     mu, nu, params = (jax.tree.unflatten(jax.tree.structure(params), [a]) for a in new)

@@ -8,9 +8,9 @@ from leadline.model import Model
 from leadline.training.state import TrainingState, fresh_layers, grow, shelve
 
 
-def min_capacity() -> int:
-    """Hidden layers stored at first. Room costs little on a GPU, and another program ten seconds."""
-    return 8 if _loops.loops_are_dynamic() else 16
+def first_capacity(n_inputs: int, width: int, n_outputs: int) -> int:
+    """Hidden layers stored at first. Where kernels walk them, room costs little, and another program ten seconds."""
+    return 16 if _loops.kernels_fit(n_inputs, width, n_outputs) else 8
 
 
 class Storage:
@@ -27,7 +27,9 @@ class Storage:
     def fit(self, state: TrainingState) -> TrainingState:
         while not state.support.fits:
             state = self.all_of(state) if self._shelf else self._doubled(state)
-        needed = max(min_capacity(), 2 ** int(2 * state.support.deepest).bit_length())
+        network = state.model.network
+        least = first_capacity(network.n_inputs, network.width, network.n_outputs)
+        needed = max(least, 2 ** int(2 * state.support.deepest).bit_length())
         if state.capacity >= 2 * needed:
             state = self.all_of(state)
             state, self._shelf = shelve(state, needed)

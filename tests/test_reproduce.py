@@ -156,7 +156,7 @@ def test_figures_and_tables_are_written_and_agree(tmp_path):
     assert rows[1]["published_mean"] == rows[1]["difference"] == ""
 
 
-ARGUMENTS = ("--recipe", "published", "--omegas", "3,4.5", "--runs", 3, "--epochs", 40)
+ARGUMENTS = ("--recipe", "published", "--omegas", "3,4.5", "--runs", 3, "--epochs", 400)
 
 
 def table_of(out):

@@ -167,7 +167,7 @@ def peers(highest: int) -> dict[str, Callable[[], None]]:
 
     def mlp_steps() -> None:
         for _ in range(STEPS * BATCH // N_DATA):
-            mlp.partial_fit(x, y, [0, 1])
+            mlp.partial_fit(x, y, classes=[0, 1])
 
     found: dict[str, Callable[[], None]] = {"scikit-learn MLP": mlp_steps}
     try:

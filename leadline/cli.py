@@ -6,27 +6,17 @@ import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.estimators import load
 from leadline.experiments.records import check_out, read_record, write_record, writing
 from leadline.experiments.reproduce import QUICK, Grid, missing
 from leadline.experiments.reproduce import reproduce as train_grid
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
-from leadline.experiments.table import (
-    Parts,
-    compare_depths,
-    expected_cost,
-    make_estimator,
-    predictions,
-    record_of,
-    split,
-)
 from leadline.recipes import get_recipe
 from leadline.report.page import write_page
 from leadline.report.reproduction import write_comparison
@@ -34,6 +24,9 @@ from leadline.report.summary import summarise, summarise_comparison, summarise_t
 from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
 from leadline.training.progress import GridLine, ProgressLine
+
+if TYPE_CHECKING:  # these bring scikit-learn, and only the commands on tables need them
+    from leadline.experiments.table import Parts
 
 MODEL = "model.safetensors"
 
@@ -238,6 +231,8 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
+    from leadline.experiments.table import expected_cost, make_estimator, record_of
+
     fmt, parts = _read(table, target, task, impute, ignore, test, seed)
     estimator = make_estimator(
         fmt.task,
@@ -290,6 +285,9 @@ def predict(
 
     Example: leadline predict runs/wine new.csv --out predictions.csv
     """
+    from leadline.estimators import load
+    from leadline.experiments.table import predictions
+
     record = read_record(run)
     if "table" not in record:
         raise InvalidArgumentError(f"`run` {run} is not a fit to a table; `leadline fit` makes one.")
@@ -352,6 +350,8 @@ def compare(
 
     Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
     """
+    from leadline.experiments.table import compare_depths
+
     fmt, parts = _read(table, target, task, impute, ignore, test, seed)
     rows = compare_depths(
         parts.x,
@@ -373,7 +373,9 @@ def compare(
 
 def _read(
     table: Path, target: str, task: Any, impute: bool, ignore: list[str] | None, test: float, seed: int
-) -> tuple[TableFormat, Parts]:
+) -> "tuple[TableFormat, Parts]":
+    from leadline.experiments.table import split
+
     frame = read_table(table)
     fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
     return fmt, split(frame, fmt, test, seed)

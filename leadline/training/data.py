@@ -81,12 +81,13 @@ def make_data(name: str, *tables: Tables) -> Data:
 
     def padded(what: str, array: np.ndarray) -> Array:
         array = np.pad(array, [(0, 0), (0, padding)] + [(0, 0)] * (array.ndim - 2))
+        kind = np.int32 if array.dtype.kind == "i" else jax.dtypes.canonicalize_dtype(float)
         with np.errstate(over="ignore"):  # what overflows is refused below
-            result = jnp.asarray(array, jnp.int32 if array.dtype.kind == "i" else float)
-        if not jnp.all(jnp.isfinite(result)):
+            result = array.astype(kind)
+        if not np.all(np.isfinite(result)):
             largest = np.abs(array).max()
             raise InvalidArgumentError(f"`{name} {what}` must fit into {result.dtype}, got {largest}; rescale it.")
-        return result
+        return jnp.asarray(result)
 
     return Data(padded("x", x), padded("y", y), padded("weight", weight))
 

@@ -25,6 +25,7 @@ lint: $(VENV)/developed
 types: $(VENV)/developed
 	$(BIN)/basedpyright
 
+# Beside PyTorch, where it is installed: $(BIN)/python -m pip install "torch==2.13.0"
 bench: $(VENV)/developed
 	$(BIN)/python benchmarks/step_time.py
 

@@ -50,12 +50,17 @@ def measure(field: str, values: list[int], repeats: int) -> list[float]:
 def plot(results: dict[str, dict[int, float]], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15, 3.2), layout="constrained")
-    for ax, (name, line) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
-        x = np.array(list(line))
-        ax.loglog(x + (name == "depth"), list(line.values()), ".-", color="#c75100")
-        ax.set(xlabel="layers in use (depth + 1)" if name == "depth" else name, ylabel="ms a step")
-        ax.grid(which="both", alpha=0.3)
+    figure = Figure(figsize=(15, 3.4), layout="constrained")
+    axes = figure.subplots(1, len(results), squeeze=False, sharey=True)[0]
+    for ax, (name, line) in zip(axes, results.items(), strict=True):
+        x = np.array(list(line)) + (name == "depth")
+        ax.loglog(x, list(line.values()), ".-", color="#c75100")
+        ax.set_xticks(x, labels=map(str, x), fontsize=8)
+        ax.minorticks_off()
+        ax.set(xlabel="layers in use (depth + 1)" if name == "depth" else name)
+        ax.grid(alpha=0.3)
+    axes[0].set(ylabel="ms a step")
+    axes[0].set_yticks([0.1, 1, 10, 100], labels=["0.1", "1", "10", "100"])
     figure.savefig(path, dpi=130)
 
 

@@ -42,8 +42,8 @@ def like_a_gpu(monkeypatch):
     return switch
 
 
-# Sizes that are powers of two and fill the tiles, and sizes that neither are nor do.
-SIZES = {"even": (2, 2, 16, 64), "odd": (3, 5, 7, 70)}
+# Inputs, outputs, width and rows: powers of two that fill the tiles, sizes that neither are nor do, many inputs.
+SIZES = {"even": (2, 2, 16, 64), "odd": (3, 5, 7, 70), "inputs": (18, 2, 5, 20)}
 
 
 @pytest.mark.parametrize("noise", ["local", "weights"])

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from leadline._checks import InvalidArgumentError, check_at_least, check_choice,
 from leadline.experiments.records import as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
+from leadline.training.interruption import Interruption
 from leadline.training.loop import TrainingDivergedError
 from leadline.training.progress import Progress
 
@@ -168,17 +169,20 @@ def _compile(chunk: Chunk) -> None:
 
 def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
     """As many at a time as there are cores: a second core gains nothing within one small training."""
-    with ThreadPoolExecutor(_n_cores()) as pool:
+    with Interruption() as interruption, ThreadPoolExecutor(_n_cores()) as pool:
+        waiting = {pool.submit(_train, chunk, partial(meter.report, i), stopped) for i, chunk in enumerate(chunks)}
         try:
-            waiting = [pool.submit(_train, chunk, partial(meter.report, i), stopped) for i, chunk in enumerate(chunks)]
-            for future in as_completed(waiting):
-                done = future.result()
-                if done is not None:
-                    yield done
-        except BaseException:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+            while waiting:
+                finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    done = future.result()
+                    if done is not None:
+                        yield done
+                if interruption.asked:
+                    stopped.set()  # those at work end soon, and those that wait do not begin
+        finally:
+            if waiting:
+                stopped.set()
 
 
 def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event) -> Done | None:

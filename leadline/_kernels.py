@@ -99,7 +99,7 @@ def _run_reverse(x, mean, variance, highest, kept, d_outputs):
         [*_arrays(mean), *_arrays(variance), highest.reshape(1), *kept, d_outputs],
         [x.shape, *shapes],
     )
-    d_weights = [a.sum(axis=0) for a in d_weights]
+    d_weights = [_sum_of_tiles(a, highest) for a in d_weights]
     return d_x, Weights(*d_weights[:2]), Weights(*d_weights[2:]) if local else None
 
 
@@ -195,14 +195,32 @@ def _reverse_kernel(local: bool, *refs: Any) -> None:
         x = _get(hidden_ref, (depth,), columns)
         return x, affine(0, depth, x, jnp.where(hidden > 0, d_hidden, 0.1 * d_hidden))
 
-    def leave_out(depth: Array, _: None) -> None:
-        for ref in (*d_mean, *d_variance) if local else d_mean:
-            _clear(ref, (tile, depth))
-
     hidden = _get(hidden_ref, (highest + 1,), columns)
     _, d_x = lax.fori_loop(0, highest + 1, go_back, (hidden, jnp.zeros_like(hidden)))
     _put(d_x_ref, (), columns, d_x)
-    lax.fori_loop(highest + 1, d_mean[0].shape[1], leave_out, None)
+
+
+def _sum_of_tiles(parts: Float[Array, "tiles depths out in"], highest: Int[Array, ""]) -> Float[Array, "depths out in"]:
+    """The sum over the tiles up to a depth, zero beyond, where nothing was stored and nothing is read."""
+    n_tiles, depths, n_out, n_in = parts.shape
+    shape, padded = (n_out, n_in), (_padded(n_out), _padded(n_in))
+
+    def kernel(parts_ref: Any, highest_ref: Any, sum_ref: Any) -> None:
+        depth = pl.program_id(0)
+        n_stored = jnp.where(depth <= highest_ref[0], jnp.int32(n_tiles), jnp.int32(0))
+        total = lax.fori_loop(
+            0, n_stored, lambda tile, total: total + _load(parts_ref, (tile, depth), shape), jnp.zeros(padded)
+        )
+        _store(sum_ref, (depth,), shape, total)
+
+    return pl.pallas_call(
+        kernel,
+        jax.ShapeDtypeStruct((depths, *shape), jnp.float32),
+        grid=(depths,),
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        interpret=_interpreted(),
+        name="sum_of_tiles",
+    )(parts, highest.reshape(1))
 
 
 def _take(each: Iterator[Any], n: int) -> tuple[Any, ...]:
@@ -266,11 +284,6 @@ def _put_weights(ref: Any, at: tuple, d: Float[Array, "out tile"], x: Float[Arra
     n_out, n_in = ref.shape[-2], ref.shape[-1] - 1
     _store(ref, at, (n_out, n_in), _dot(d, x.T))
     _store(ref, at, ref.shape[-2:], d.sum(axis=1, keepdims=True), jnp.full(1, n_in))
-
-
-def _clear(ref: Any, at: tuple) -> None:
-    shape = ref.shape[-2:]
-    _store(ref, at, shape, jnp.zeros([_padded(n) for n in shape], jnp.float32))
 
 
 BLOCK = 512

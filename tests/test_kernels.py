@@ -117,7 +117,7 @@ def test_they_can_be_compiled_for_a_gpu(noise, monkeypatch, like_a_gpu):
         return optimiser._step_rows(jnp.array([True, False]), 0.1, gradient, state, network.deeper.layer)
 
     lowered = jax.jit(step).trace(network, jnp.array(1)).lower(lowering_platforms=("cuda",)).as_text()
-    for name in ("walk_forward", "walk_reverse", "update_in_place"):
+    for name in ("walk_forward", "walk_reverse", "sum_of_tiles", "update_in_place"):
         assert name in lowered
 
 

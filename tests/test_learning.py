@@ -25,7 +25,7 @@ def test_a_short_training_separates_an_easy_spiral():
 
 def test_only_what_may_differ_trains_side_by_side_and_a_changed_recipe_says_so():
     one = SpiralSettings(omega=5)
-    with pytest.raises(InvalidArgumentError, match="`settings` may differ in omega and seed alone"):
+    with pytest.raises(InvalidArgumentError, match="`settings` may differ in omega, depth and seed alone"):
         run_spirals([one, dataclasses.replace(one, epochs=7)])
     changed = dataclasses.replace(RECIPES["leadline"], warm_up=0.5)
     with pytest.raises(InvalidArgumentError, match="a changed recipe needs a name of its own, got 'leadline'"):

@@ -47,9 +47,9 @@ def test_the_published_numbers_are_the_papers(name, shared):
 
 
 def test_a_run_is_the_same_in_any_chunk():
-    """Thirteen epochs, fifty-two steps: alone, and between two others of other speeds and seeds."""
+    """Thirteen epochs, fifty-two steps: alone, and between two others of other speeds, seeds and families."""
     one = SpiralSettings(12, recipe="published", epochs=13, seed=2)
-    others = [replace(one, omega=3, seed=1), replace(one, omega=20, seed=7)]
+    others = [replace(one, omega=3, depth="poisson", seed=1), replace(one, omega=20, depth=2, seed=7)]
     alone = run_spirals([one])[0]
     among = run_spirals([others[0], one, others[1]])[1]
     np.testing.assert_array_equal(alone.parts["train"][0], among.parts["train"][0])
@@ -78,9 +78,9 @@ def test_tables_fill_and_nothing_is_trained_twice(tmp_path, monkeypatch):
 
 
 def test_on_a_gpu_chunks_are_large_and_the_next_ones_programs_are_made_aside(tmp_path, monkeypatch):
-    """The order of work where the runs of a family train in one program; two chunks of two, then two of two."""
+    """The order of work where the runs of a recipe train in one program; here three, of eight, at a time."""
     monkeypatch.setattr(grids, "_on_accelerator", lambda: True)
-    monkeypatch.setattr(grids, "AT_ONCE", 2)
+    monkeypatch.setattr(grids, "AT_ONCE", 3)
     asked = []
     whole = grids.run_spirals
 
@@ -91,9 +91,11 @@ def test_on_a_gpu_chunks_are_large_and_the_next_ones_programs_are_made_aside(tmp
     monkeypatch.setattr(grids, "run_spirals", run)
     assert reproduce(SMALL, tmp_path)
     trained = [chunk for chunk, aside in asked if not aside]
-    assert [len(chunk) for chunk in trained] == [2, 2, 2, 2]
-    assert [chunk for chunk, aside in asked if aside] == trained[1:]
+    assert [len(chunk) for chunk in trained] == [3, 3, 2]
+    assert len({depth for depth, _, _ in trained[1]}) == 2  # of both families
+    assert [chunk for chunk, aside in asked if aside] == trained
     assert missing(SMALL, tmp_path) == []
+    assert [row["depth"] for row in read_rows(tmp_path / "chunks.csv")] == ["normal", "normal + poisson", "poisson"]
 
 
 def test_the_comparison_is_plain_arithmetic(tmp_path):

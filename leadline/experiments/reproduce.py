@@ -20,7 +20,7 @@ from leadline.training.interruption import Interruption
 from leadline.training.loop import TrainingDivergedError
 from leadline.training.progress import Progress
 
-AT_ONCE = 1024
+AT_ONCE = 2048
 """Networks trained side by side on a GPU, at most: some 2 MB each."""
 
 CHUNKS = "chunks.csv"
@@ -81,12 +81,13 @@ Chunk = list[SpiralSettings]
 
 
 def missing(grid: Grid, out: Path) -> list[Chunk]:
-    """What is not in the tables yet, in chunks to train together."""
+    """What is not in the tables yet, in chunks to train together: a recipe's, of both families."""
     chunks = []
-    for recipe, depth in grid.families():
-        path = table_path(out, recipe, depth)
-        done = {_identity(row) for row in _checked_rows(path, grid)}
-        left = [one for one in grid.settings(recipe, depth) if (float(one.omega), one.seed) not in done]
+    for recipe in grid.recipes:
+        left = []
+        for depth in grid.depths:
+            done = {_identity(row) for row in _checked_rows(table_path(out, recipe, depth), grid)}
+            left += [one for one in grid.settings(recipe, depth) if (float(one.omega), one.seed) not in done]
         size = max(1, AT_ONCE // get_recipe(recipe).n_restarts) if _on_accelerator() else 1
         chunks += [left[i : i + size] for i in range(0, len(left), size)]
     return chunks
@@ -125,10 +126,12 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
                 first = chunk[0]
                 diverged.append(f"{first.recipe}, {first.depth}, omega {first.omega:g} and beside it: {rows}")
                 continue
-            path = table_path(out, rows[0]["recipe"], rows[0]["depth"])
-            every = read_rows(path) + rows
-            write_rows(path, sorted(every, key=lambda row: (float(row["omega"]), int(row["seed"]))))
-            took = {"recipe": rows[0]["recipe"], "depth": rows[0]["depth"], "runs": len(chunk)}
+            depths = list(dict.fromkeys(row["depth"] for row in rows))
+            for depth in depths:
+                path = table_path(out, rows[0]["recipe"], depth)
+                every = read_rows(path) + [row for row in rows if row["depth"] == depth]
+                write_rows(path, sorted(every, key=_identity))
+            took = {"recipe": rows[0]["recipe"], "depth": " + ".join(depths), "runs": len(chunk)}
             took |= {"epochs": rows[0]["epochs"], "training_seconds": rows[0]["seconds"], "seconds": round(seconds, 3)}
             write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": rows[0]["device"]}])
     except KeyboardInterrupt:
@@ -143,13 +146,15 @@ Trained = Iterator[Done]
 
 
 def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
-    """One after the other; while one trains, the next one's programs are compiled."""
+    """One after the other; while one trains, the programs of its evaluation and of the next one are compiled."""
     with ThreadPoolExecutor(1) as aside:
         prepared: list[Future[None]] = []
 
         def watch(i: int, now: Progress) -> None:
             meter.report(i, now)
-            if i + 1 < len(chunks) and len(prepared) == i:  # the own programs are compiled
+            if not prepared:  # the first one's training is compiled
+                prepared.append(aside.submit(_compile, chunks[0]))
+            if i + 1 < len(chunks) and len(prepared) == i + 1:
                 prepared.append(aside.submit(_compile, chunks[i + 1]))
 
         for i, chunk in enumerate(chunks):
@@ -162,7 +167,8 @@ def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) ->
 
 
 def _compile(chunk: Chunk) -> None:
-    """Train for a moment, for the sake of the programs. What goes wrong here goes wrong again, and is heard, there."""
+    """Train for a moment, and evaluate, for the sake of the programs. What goes wrong here goes wrong again there, and
+    is heard."""
     with suppress(Exception):
         run_spirals(chunk, None, lambda: True)
 

@@ -24,7 +24,7 @@ from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
 from leadline.predict import depth_masses, evaluate_free_energy, predict
 from leadline.pruning import effective_widths
-from leadline.recipes import RECIPES, Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.recipes import RECIPES, Depth, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.training.loop import Training, run_model, train
 from leadline.training.progress import Reporter
 
@@ -86,23 +86,22 @@ def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> Spir
 def run_spirals(
     settings: list[SpiralSettings], report: Reporter | None = None, stop: Callable[[], bool] | None = None
 ) -> list[SpiralRun]:
-    """Train them all side by side; they may differ in omega and seed alone.
+    """Train them all side by side; they may differ in omega, depth and seed alone.
 
     `stop` is asked a few times a second whether to end before the time; the records then say `interrupted`.
     """
-    given, common = settings[0], settings[0].resolved()
+    given = settings[0]
     for one in settings:
-        if replace(one, omega=given.omega, seed=given.seed) != given:
-            raise InvalidArgumentError(f"`settings` may differ in omega and seed alone, got {given} and {one}.")
-        check_at_least("omega", one.omega, 0)
-        check_integer("seed", one.seed, 0)
-    settings = [replace(common, omega=one.omega, seed=one.seed) for one in settings]
+        if replace(one, omega=given.omega, depth=given.depth, seed=given.seed) != given:
+            raise InvalidArgumentError(f"`settings` may differ in omega, depth and seed alone, got {given} and {one}.")
+    settings = [one.resolved() for one in settings]
+    common, depths = settings[0], list[Depth](one.depth for one in settings)
     parts = [spiral_parts(one.omega, one.seed, n_test=one.n_test) for one in settings]
     training = train(
         _columns([part["train"] for part in parts]),
         _columns([part["validation"] for part in parts]),
         CategoricalLikelihood(2),
-        depth=common.depth,
+        depth=common.depth if len(set(depths)) == 1 else depths,
         recipe=common.recipe,
         temperature=common.temperature,
         n_restarts=common.n_restarts,
@@ -110,7 +109,7 @@ def run_spirals(
         width=common.width,
         seeds=[one.seed for one in settings],
         report=report,
-        on_epoch=None if stop is None else lambda _: stop(),
+        on_call=None if stop is None else lambda _: stop(),
     )
     return _evaluated(settings, parts, training)
 

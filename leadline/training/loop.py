@@ -15,6 +15,8 @@ from jaxtyping import Array, Bool, Key, PyTree
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly, make_room
 from leadline._random import fold_in
+from leadline.distributions import DepthDistribution
+from leadline.distributions.side_by_side import side_by_side
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
@@ -101,6 +103,17 @@ def init_models(
 
 _init_models_quickly = jit_lightly(init_models)
 
+
+def _draw_models(depths: list[tuple[DepthDistribution, DepthDistribution]], *sizes: Any, **options: Any) -> Model:
+    """`init_models` with p(L) and q(L) for all keys, or for every share of them."""
+    models = _init_models_quickly(*sizes, depth=depths[0], **options)
+    if len(depths) == 1:
+        return models
+    each = models.runs[0] // len(depths)
+    both = [side_by_side([one for one in column for _ in range(each)]) for column in zip(*depths, strict=True)]
+    return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
+
+
 _unpack = jit_lightly(Model.unpack)
 
 
@@ -116,7 +129,7 @@ def train(
     likelihood: Likelihood,
     *,
     weight: Any = None,
-    depth: Depth = "normal",
+    depth: Depth | list[Depth] = "normal",
     recipe: str | Recipe = "leadline",
     temperature: float | Literal["auto"] | None = None,
     n_restarts: int | None = None,
@@ -128,22 +141,23 @@ def train(
     start: Model | None = None,
     report: Reporter | None = None,
     on_epoch: Callable[[Progress], Any] | None = None,
-    on_call: Callable[[TrainingState], None] | None = None,
+    on_call: Callable[[TrainingState], Any] | None = None,
 ) -> Training:
     """Train `n_restarts` networks per seed, all side by side in one compiled program.
 
     `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed; or
     `validation` is a share of the rows, and every restart holds out other rows. A row counts as much as `weight` such
-    rows. A run's result depends on its data and its seed, not on the runs beside it. `temperature`, `n_restarts`,
+    rows. A run's result depends on its data and its seed, not on the runs beside it. `depth` is that of all seeds, or a
+    list with one for each, which may be of different families. `temperature`, `n_restarts`,
     `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and
     keeps, for every seed, the one with the best validation likelihood. With `own_length` the validation likelihood
     decides how long to train, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start
     from, one per seed and restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in
     hand and keeps what it has.
 
-    `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts), and ends
-    the training by returning True; `on_call` sees the whole state after every compiled call (its models are packed:
-    `state.model.unpack()`).
+    `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts); `on_call`
+    sees the whole state after every compiled call (its models are packed: `state.model.unpack()`). These two end the
+    training by returning True.
     """
     make_room()
     recipe = get_recipe(recipe)
@@ -159,7 +173,9 @@ def train(
     for seed in seeds:
         check_integer("seeds", seed, 0)
     recipe = replace(recipe, temperature=max(temperatures))
-    depth = depth_distributions(depth, recipe)
+    depths = [depth_distributions(one, recipe) for one in (depth if isinstance(depth, list) else [depth])]
+    if len(depths) not in (1, len(seeds)):
+        raise InvalidArgumentError(f"`depth` must have one entry per seed, {len(seeds)}, got {len(depths)}.")
     tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     shape = (len(seeds), len(temperatures), n_restarts)
     parts, held = make_parts(tables, validation, likelihood, shape, seeds)
@@ -167,7 +183,7 @@ def train(
 
     # The runs, as a grid: seeds x temperatures x restarts.
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
-    draw_models = partial(_init_models_quickly, n_inputs, likelihood, depth=depth, recipe=recipe, width=width, key=keys)
+    draw_models = partial(_draw_models, depths, n_inputs, likelihood, recipe=recipe, width=width, key=keys)
     state = init_state(
         draw_models() if start is None else _checked_start(start, draw_models, shape),
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
@@ -225,7 +241,7 @@ class _Watch:
     seeds: np.ndarray
     report: Reporter | None
     on_epoch: Callable[[Progress], Any] | None
-    on_call: Callable[[TrainingState], None] | None
+    on_call: Callable[[TrainingState], Any] | None
 
     def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
         """Whether somebody wants the training to end."""
@@ -237,7 +253,7 @@ class _Watch:
         if self.on_epoch is not None:
             answers = [self.on_epoch(_progress(done - n + 1 + i, end, history, i)) for i in range(n)]
         if self.on_call is not None:
-            self.on_call(state)
+            answers.append(self.on_call(state))
         return True in answers
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from leadline import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+from leadline.distributions.side_by_side import OneOf, side_by_side
 from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
 
 
@@ -38,6 +39,7 @@ FAMILIES = {
     "categorical": _tilted_categorical,
     "fixed": lambda: FixedDepth(3),
     "a user's own": lambda: GeometricDepth(jnp.array(0.4)),
+    "one of two": lambda: OneOf((PoissonDepth(3.2, 0.95), NormalDepth(2.3, 1.4, 0.025, 0.975)), jnp.array(1)),
 }
 
 
@@ -191,3 +193,20 @@ def test_a_family_has_its_conformance_tested_only_if_listed():
     listed = {type(build()) for build in FAMILIES.values()}
     ours = {family for family in DepthDistribution.__subclasses__() if family.__module__.startswith("leadline")}
     assert ours <= listed
+
+
+def test_distributions_side_by_side():
+    """Each run has its own masses, whether the families are one or several; only its own parameters move them."""
+    several = [NormalDepth(1.0, 2.0, 0.0, 0.9), PoissonDepth(2.0, 0.95), NormalDepth(3.0, 1.0, 0.0, 0.9), FixedDepth(4)]
+    for some in (several, several[::2]):
+        together = jax.vmap(lambda q: q.log_masses(12))(side_by_side(some))
+        for row, one in zip(together, some, strict=True):
+            np.testing.assert_allclose(row, one.log_masses(12), rtol=CLOSED_FORM["float32"])
+    assert isinstance(side_by_side(several[::2]), NormalDepth)
+
+    def mean_of_second(q):
+        return jax.vmap(lambda q: q.mean(12))(q)[1]
+
+    gradient = eqx.filter_grad(mean_of_second)(side_by_side(several))
+    changing = [np.flatnonzero(a).tolist() for a in jax.tree.leaves(gradient)]
+    assert changing == [[], [], [1]]  # loc and scale of the normals, the rate of the Poisson

@@ -23,6 +23,7 @@ ORDER = [
     "distributions.categorical",
     "distributions.fixed",
     "distributions",
+    "distributions.side_by_side",
     "layers",
     "likelihoods",
     "network",

@@ -8,7 +8,7 @@ from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.free_energy import FreeEnergy, free_energy
 from leadline.layers import GaussianLinear
-from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood, Likelihood
 from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
@@ -30,6 +30,7 @@ __all__ = [
     "FreeEnergy",
     "GaussianLikelihood",
     "GaussianLinear",
+    "HeteroscedasticLikelihood",
     "InvalidArgumentError",
     "Likelihood",
     "Model",

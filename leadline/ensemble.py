@@ -9,7 +9,7 @@ from jaxtyping import Array, Key
 
 from leadline._compilation import jit_lightly
 from leadline.free_energy import FreeEnergy, weight_kl_by_layer
-from leadline.likelihoods import GaussianLikelihood
+from leadline.likelihoods import RegressionLikelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
 from leadline.predict import depth_masses, evaluate_free_energy, predict, sample_outputs
@@ -37,16 +37,18 @@ def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) ->
 
 
 def predictive_mixture(models: Model, x: np.ndarray, n_samples: int, seed: int) -> GaussianMixture:
-    """The distribution of a number that the restarts predict, all weight samples and depths together."""
-    assert isinstance(models.likelihood, GaussianLikelihood)
+    """The distribution of the numbers that the restarts predict, all weight samples and depths together."""
     n = samples_each(models, n_samples)
     q = depth_masses(models)
     some = q.sum(axis=0) > 0
-    output = sample_outputs(models, x, n_samples=n, key=evaluation_keys(models, seed))[..., 0]
-    share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1)
-    scale = np.broadcast_to(np.asarray(models.likelihood.scale, float)[:, :1, None], share.shape)
-    mean = output.astype(float)[:, :, some]
-    return GaussianMixture(share.ravel(), mean.reshape(-1, mean.shape[-1]), scale.ravel())
+    output = sample_outputs(models, x, n_samples=n, key=evaluation_keys(models, seed))[:, :, some]
+    mean, scale = (np.asarray(a, float).reshape(-1, *a.shape[3:]) for a in _means_and_scales(models.likelihood, output))
+    return GaussianMixture(np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel(), mean, scale)
+
+
+@jax.jit
+def _means_and_scales(likelihoods: RegressionLikelihood, output: Array) -> tuple[Array, Array]:
+    return jax.vmap(lambda likelihood, output: likelihood.mean_and_scale(output))(likelihoods, output)
 
 
 def depth_summary(models: Model) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from leadline import ensemble, metrics, modelfile, plots
-from leadline._checks import InvalidArgumentError, check_integer, check_share
-from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, Likelihood
+from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_share
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood, Likelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
 from leadline.predict import Uncertainty, rows_at_once, uncertainty
@@ -38,7 +38,7 @@ class DepthEstimator(BaseEstimator):
     width : units per hidden layer.
     recipe : "leadline", "published", "written" or a `Recipe`.
     temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's for classes;
-        for numbers 1, because the network would otherwise learn the noise.
+        for numbers 1, or 0.4 where the noise depends on the input, because the network would otherwise learn the noise.
     n_restarts : networks trained side by side and averaged. None: the recipe's.
     max_iter : epochs, at most. None: the recipe's.
     learning_rate_init : None: the recipe's.
@@ -85,7 +85,10 @@ class DepthEstimator(BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
-    _default_temperature: float | None = None
+    @property
+    def _default_temperature(self) -> float | None:
+        """Where it is not the recipe's."""
+        return None
 
     def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> np.ndarray:
         """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter.
@@ -352,35 +355,94 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         )
 
 
+TEMPERATURE_OF_NOISE = {"constant": 1.0, "input": 0.4}
+"""The temperature for numbers, by the kind of their noise: a colder network would learn the noise."""
+
+
 class DepthRegressor(RegressorMixin, DepthEstimator):
-    """A Bayesian neural network that learns its own depth, for one number, with Gaussian noise of learned scale.
+    """A Bayesian neural network that learns its own depth, for a number, or several, with learned Gaussian noise.
 
-    The parameters are those of `DepthEstimator`. The targets are standardised inside; everything that is predicted, and
-    the free energy, is in their own units.
+    Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target) or
+    "input" (it depends on X too). The targets are standardised inside; everything that is predicted, and the free
+    energy, is in their own units. With several targets, y [rows, targets], what is said of a target has an axis more.
 
-    Attributes of a fitted one: as `DepthClassifier`'s, and `noise_scale_`, the standard deviation of the noise.
+    Attributes of a fitted one: as `DepthClassifier`'s, and `noise_scale_`, the standard deviation of the noise (where
+    it depends on X, the root of its mean square over the rows).
     """
 
-    _default_temperature = 1.0
+    def __init__(
+        self,
+        *,
+        depth: Depth = "normal",
+        width: int = 32,
+        recipe: str | Recipe = "leadline",
+        temperature: float | Literal["auto"] | None = None,
+        n_restarts: int | None = None,
+        max_iter: int | None = None,
+        learning_rate_init: float | None = None,
+        batch_size: int | Literal["auto"] = "auto",
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        noise: Literal["constant", "input"] = "constant",
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+    ):
+        super().__init__(
+            depth=depth,
+            width=width,
+            recipe=recipe,
+            temperature=temperature,
+            n_restarts=n_restarts,
+            max_iter=max_iter,
+            learning_rate_init=learning_rate_init,
+            batch_size=batch_size,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+            warm_start=warm_start,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.noise = noise
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def _default_temperature(self) -> float:
+        return TEMPERATURE_OF_NOISE[self.noise]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
         """Train. A row with `sample_weight` 2 counts as two such rows."""
-        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, y_numeric=True)
+        check_choice("noise", self.noise, TEMPERATURE_OF_NOISE)
+        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, y_numeric=True, multi_output=True)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some = weight > 0
         x, y, weight = _distinct_rows(np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some])
-        self.y_mean_ = float(np.average(y, weights=weight))
-        self.y_scale_ = float(_scale(np.sqrt(np.average((y - self.y_mean_) ** 2, weights=weight)), self.y_mean_))
-        n_data = self._fit(x, self._targets(y), weight, GaussianLikelihood(1))
+        # A number each, or an array with one for each target: as y is.
+        self.y_mean_ = np.average(y, axis=0, weights=weight)
+        self.y_scale_ = _scale(np.sqrt(np.average((y - self.y_mean_) ** 2, axis=0, weights=weight)), self.y_mean_)
+        if y.ndim == 1:
+            self.y_mean_, self.y_scale_ = float(self.y_mean_), float(self.y_scale_)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        likelihood = HeteroscedasticLikelihood(n_targets) if self.noise == "input" else GaussianLikelihood(n_targets)
+        n_data = self._fit(x, self._targets(y), weight, likelihood)
         # The densities of the targets in their own units.
-        shift = np.log(self.y_scale_)
+        shift = np.sum(np.log(self.y_scale_))
         self.free_energy_terms_["expected_nll"] += weight.sum() * shift
         self.free_energy_ += weight.sum() * shift
         for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
             self.history_[name] = self.history_[name] + n * shift
-        assert isinstance(self.model_.likelihood, GaussianLikelihood)
-        variance = np.square(np.asarray(self.model_.likelihood.scale, float)).mean()
-        self.noise_scale_ = float(self.y_scale_ * np.sqrt(variance))
+        if isinstance(self.model_.likelihood, GaussianLikelihood):
+            variance = self._as_y(np.square(np.asarray(self.model_.likelihood.scale, float)))
+            noise = self.y_scale_ * np.sqrt(variance.mean(axis=0))
+        else:
+            noise = np.sqrt(np.average(self._uncertainty(self._standardised(x)).noise, axis=0, weights=weight))
+        self.noise_scale_ = float(noise) if y.ndim == 1 else noise
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
@@ -389,30 +451,37 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_)
-        mean, square = moments[..., 0].astype(float).T
-        return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * np.maximum(square - mean**2, 0.0)
+        moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_).astype(float)
+        mean, square = moments[:, 0], moments[:, 1]
+        variance = self._as_y(np.maximum(square - mean**2, 0.0))
+        return self._in_units(mean), np.square(self.y_scale_) * variance
+
+    def _as_y(self, values: np.ndarray) -> np.ndarray:
+        """Without the axis of targets, if y has none."""
+        return values[:, 0] if np.ndim(self.y_mean_) == 0 else values
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return self.y_mean_ + self.y_scale_ * self._as_y(values)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
-        """The central interval of the predictive distribution that holds the target so often, [rows, 2]."""
+        """The central interval of the predictive distribution that holds the target so often, [rows, 2]; with several
+        targets [rows, targets, 2], of each alone."""
         check_is_fitted(self)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"`coverage` must lie between 0 and 1, got {coverage}.")
-
-        def ends(mixture: GaussianMixture) -> np.ndarray:
-            return np.stack([mixture.quantile(level) for level in (0.5 - coverage / 2, 0.5 + coverage / 2)], axis=1)
-
-        return self.y_mean_ + self.y_scale_ * self._by_mixture(ends, X)
+        levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
+        ends = self._by_mixture(lambda mixture: np.stack([mixture.quantile(level) for level in levels], axis=2), X)
+        return np.stack([self._in_units(ends[..., i]) for i in range(2)], axis=-1)
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
         check_consistent_length(X, y)
-        return self._by_mixture(GaussianMixture.cdf, X, self._targets(y))
+        return self._as_y(self._by_mixture(GaussianMixture.cdf, X, self._columns(y)))
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
-        """ln p(y | x), row by row, in the units of y."""
+        """ln p(y | x), row by row, in the units of y; of all targets together."""
         check_consistent_length(X, y)
-        return self._by_mixture(GaussianMixture.log_density, X, self._targets(y)) - np.log(self.y_scale_)
+        return self._by_mixture(GaussianMixture.log_density, X, self._columns(y)) - np.sum(np.log(self.y_scale_))
 
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
         """`function(mixture, *columns)` for the predictive distributions, a bounded number of rows at a time."""
@@ -430,7 +499,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)
-        return Uncertainty(*(self.y_scale_**2 * part[:, 0] for part in (parts.noise, parts.weights, parts.depth)))
+        in_units = lambda part: np.square(self.y_scale_) * self._as_y(part)  # noqa: E731
+        return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
 
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
         """Rows as the network itself takes them: standardised inputs and targets."""
@@ -440,12 +510,19 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         check_is_fitted(self)
         return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
 
+    def _columns(self, y: Any) -> np.ndarray:
+        """The same, always with an axis of targets."""
+        y = self._targets(y)
+        return y[:, None] if np.ndim(self.y_mean_) == 0 else y
+
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
-        """The rows and the prediction, with bands for noise, weights and depth; X must have one column."""
+        """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""
         check_is_fitted(self)
         x = np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
         if x.shape[1] != 1:
             raise InvalidArgumentError(f"`X` must have one column to draw the fit, got {x.shape[1]}.")
+        if np.ndim(self.y_mean_) > 0:
+            raise InvalidArgumentError(f"`y` must be one number to draw the fit, got {np.size(self.y_mean_)} targets.")
         margin = 0.1 * np.ptp(x)
         grid = np.linspace(x.min() - margin, x.max() + margin, 300)
         names = getattr(self, "feature_names_in_", ["x"])

@@ -38,6 +38,10 @@ class Likelihood(eqx.Module):
     def spread(self, moments: np.ndarray) -> np.ndarray:
         """The uncertainty of a prediction, from its averaged moments, in the units of `noise`."""
 
+    def early(self, share: Float[Array, ""]) -> "Likelihood":
+        """What is trained with at a share of the recipe's schedules, where that is something simpler at first."""
+        return self
+
     @abc.abstractmethod
     def labels(self, y: np.ndarray) -> np.ndarray | None:
         """The classes, where there are any: parts of the data are to have them in proportion."""
@@ -96,35 +100,33 @@ class CategoricalLikelihood(Likelihood):
         return y.astype(np.int32)
 
 
-class GaussianLikelihood(Likelihood):
-    """N(y | output, diag(scale^2)) (eq. 1a), one learned noise scale per output."""
-
-    raw_scale: Float[Array, " out"]
-
-    def __init__(self, n_outputs: int = 1, scale: float = 1.0):
-        check_integer("n_outputs", n_outputs, 1)
-        check_positive("scale", scale)
-        self.raw_scale = jnp.full(n_outputs, softplus_inverse(jnp.asarray(scale, float)))
+class RegressionLikelihood(Likelihood):
+    """N(y | mean, diag(scale^2)) (eq. 1a) for `n_targets` numbers; a subclass says how an output has mean and scale."""
 
     @property
-    def n_outputs(self) -> int:
-        return self.raw_scale.shape[-1]
+    @abc.abstractmethod
+    def n_targets(self) -> int:
+        """How many numbers a row has to predict."""
 
-    @property
-    def scale(self) -> Float[Array, "*runs out"]:
-        return jax.nn.softplus(self.raw_scale)
+    @abc.abstractmethod
+    def mean_and_scale(
+        self, output: Float[Array, "*batch out"]
+    ) -> tuple[Float[Array, "*batch targets"], Float[Array, "*batch targets"]]:
+        """Of y, given the output."""
 
-    def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch out"]) -> Float[Array, "*batch"]:
-        if y.shape != output.shape:
-            raise InvalidArgumentError(f"`y` must have the shape of the output, {output.shape}, got {y.shape}.")
-        return jnp.sum(jax.scipy.stats.norm.logpdf(y, output, self.scale), axis=-1)
+    def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch targets"]) -> Float[Array, "*batch"]:
+        mean, scale = self.mean_and_scale(output)
+        if y.shape != mean.shape:
+            raise InvalidArgumentError(f"`y` must have the shape of the predicted means, {mean.shape}, got {y.shape}.")
+        return jnp.sum(jax.scipy.stats.norm.logpdf(y, mean, scale), axis=-1)
 
-    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 out"]:
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 targets"]:
         """E[y] and E[y^2]; averaged, they give the predictive mean and variance."""
-        return jnp.stack([output, jnp.square(output) + jnp.square(self.scale)], axis=-2)
+        mean, scale = self.mean_and_scale(output)
+        return jnp.stack([mean, jnp.square(mean) + jnp.square(scale)], axis=-2)
 
-    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
-        return jnp.broadcast_to(jnp.square(self.scale), output.shape)
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch targets"]:
+        return jnp.square(self.mean_and_scale(output)[1])
 
     def spread(self, moments: np.ndarray) -> np.ndarray:
         return moments[..., 1, :] - np.square(moments[..., 0, :])
@@ -139,10 +141,97 @@ class GaussianLikelihood(Likelihood):
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         y = np.asarray(y, float)
         y = y[:, None] if y.ndim == 1 else y
-        if y.shape != (n_rows, self.n_outputs):
+        if y.shape != (n_rows, self.n_targets):
             raise InvalidArgumentError(
-                f"`{name}` must hold {self.n_outputs} numbers for each of {n_rows} rows, got shape {y.shape}."
+                f"`{name}` must hold {self.n_targets} numbers for each of {n_rows} rows, got shape {y.shape}."
             )
         if not np.all(np.isfinite(y)):
             raise InvalidArgumentError(f"`{name}` must be finite, got {y[~np.isfinite(y)][0]}.")
         return y
+
+
+class GaussianLikelihood(RegressionLikelihood):
+    """N(y | output, diag(scale^2)), one learned noise scale per output."""
+
+    raw_scale: Float[Array, " out"]
+
+    def __init__(self, n_outputs: int = 1, scale: float = 1.0):
+        check_integer("n_outputs", n_outputs, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_outputs, softplus_inverse(jnp.asarray(scale, float)))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.raw_scale.shape[-1]
+
+    @property
+    def n_targets(self) -> int:
+        return self.n_outputs
+
+    @property
+    def scale(self) -> Float[Array, "*runs out"]:
+        return jax.nn.softplus(self.raw_scale)
+
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+        return output, jnp.broadcast_to(self.scale, output.shape)
+
+
+MOST_SHIFT = 3.0
+"""How far a network moves the raw scale of the noise, at most: a small noise to a twentieth, or to twenty times."""
+
+OPENING = 0.3
+"""The share of the schedules over which the noise becomes one that depends on the input."""
+
+
+class HeteroscedasticLikelihood(RegressionLikelihood):
+    """The noise depends on the input: beside the means, the network puts out how far the raw scale is moved, row by
+    row.
+
+    Learned from the start, such a noise explains what the network has not learned yet, and what is explained as noise
+    is never learned: rows with large noise count little. So the noise is constant as long as the network learns without
+    the weight KL, and gives way slowly after that.
+    """
+
+    raw_scale: Float[Array, " targets"]
+
+    def __init__(self, n_targets: int = 1, scale: float = 1.0):
+        check_integer("n_targets", n_targets, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+
+    @property
+    def n_outputs(self) -> int:
+        return 2 * self.n_targets
+
+    @property
+    def n_targets(self) -> int:
+        return self.raw_scale.shape[-1]
+
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+        return self.opened(output, 1.0)
+
+    def opened(self, output: Float[Array, "*batch out"], gate: float | Float[Array, ""]) -> tuple[Array, Array]:
+        """Mean and scale where so much of the network's say counts: at 0 the noise is constant."""
+        mean, shift = jnp.split(output, 2, axis=-1)
+        return mean, jax.nn.softplus(self.raw_scale + gate * MOST_SHIFT * jnp.tanh(shift / MOST_SHIFT))
+
+    def early(self, share: Float[Array, ""]) -> "Likelihood":
+        return _Opening(self, jnp.clip(share / OPENING, 0.0, 1.0))
+
+
+class _Opening(RegressionLikelihood):
+    """The same while the noise still gives way."""
+
+    final: HeteroscedasticLikelihood
+    gate: Float[Array, ""]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.final.n_outputs
+
+    @property
+    def n_targets(self) -> int:
+        return self.final.n_targets
+
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+        return self.final.opened(output, self.gate)

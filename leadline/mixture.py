@@ -9,24 +9,29 @@ from jaxtyping import Float
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """One mixture for every point; the components' shares and scales are the same for all points."""
+    """One mixture for every row; a component has a mean and a scale for each of the row's targets."""
 
     share: Float[np.ndarray, " components"]
-    mean: Float[np.ndarray, " components *points"]
-    scale: Float[np.ndarray, " components"]
+    mean: Float[np.ndarray, "components rows targets"]
+    scale: Float[np.ndarray, "components rows targets"]
 
-    def cdf(self, y: Float[np.ndarray, "*points"]) -> Float[np.ndarray, "*points"]:
-        shape = (-1, *[1] * y.ndim)
-        return np.tensordot(self.share, scipy.special.ndtr((y - self.mean) / self.scale.reshape(shape)), axes=1)
+    def cdf(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"]:
+        """Of every target alone."""
+        return np.tensordot(self.share, scipy.special.ndtr((y - self.mean) / self.scale), axes=1)
 
-    def log_density(self, y: Float[np.ndarray, "*points"]) -> Float[np.ndarray, "*points"]:
-        scale = self.scale.reshape(-1, *[1] * y.ndim)
-        log_density = -0.5 * np.square((y - self.mean) / scale) - np.log(scale) - 0.5 * np.log(2 * np.pi)
-        return np.asarray(scipy.special.logsumexp(log_density, axis=0, b=self.share.reshape(scale.shape)))
+    def log_density(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, " rows"]:
+        """Of the targets of a row together: given the component they are independent."""
+        log_density = -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
+        return np.asarray(scipy.special.logsumexp(log_density.sum(axis=2), axis=0, b=self.share[:, None]))
 
-    def quantile(self, level: float) -> Float[np.ndarray, "*points"]:
+    def moments(self) -> tuple[Float[np.ndarray, "rows targets"], Float[np.ndarray, "rows targets"]]:
+        """The mean and the variance of every target."""
+        mean = np.tensordot(self.share, self.mean, axes=1)
+        return mean, np.tensordot(self.share, np.square(self.scale) + np.square(self.mean - mean), axes=1)
+
+    def quantile(self, level: float) -> Float[np.ndarray, "rows targets"]:
         """The y with cdf(y) = level, by bisection between the components' own quantiles, to twelve digits."""
-        ends = self.mean + scipy.special.ndtri(level) * self.scale.reshape(-1, *[1] * (self.mean.ndim - 1))
+        ends = self.mean + scipy.special.ndtri(level) * self.scale
         low, high = ends.min(axis=0), ends.max(axis=0)
         for _ in range(40):
             middle = 0.5 * (low + high)

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, is_traced
 from leadline.distributions import DepthDistribution
@@ -35,6 +35,10 @@ class Model(eqx.Module):
     def unpack(self) -> "Model":
         """The model, or the models of several runs, that was packed."""
         return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
+
+    def early(self, share: Float[Array, ""]) -> "Model":
+        """The model as it is trained at a share of the recipe's schedules (`Likelihood.early`)."""
+        return eqx.tree_at(lambda model: model.likelihood, self, self.likelihood.early(share))
 
     @property
     def runs(self) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, FixedDepth, NormalDepth, PoissonDepth
 from leadline.layers import GaussianLinear
-from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.model import Model
 from leadline.network import Block, UnboundedNetwork
 from leadline.recipes import Recipe
@@ -30,7 +30,7 @@ _MODULES = {
     module.__name__: module
     for module in (
         *(Model, UnboundedNetwork, Block, GaussianLinear),
-        *(CategoricalLikelihood, GaussianLikelihood),
+        *(CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood),
         *(NormalDepth, PoissonDepth, CategoricalDepth, FixedDepth),
     )
 }

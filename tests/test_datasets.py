@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leadline import InvalidArgumentError
-from leadline.datasets import spiral, spiral_parts
+from leadline.datasets import load_uci, spiral, spiral_parts, uci_splits
 
 
 def test_points_lie_on_the_spiral_up_to_the_noise():
@@ -49,3 +49,50 @@ def test_wrong_arguments_get_one_sentence(n, omega, message):
     with pytest.raises(InvalidArgumentError) as error:
         spiral(n, omega, np.random.default_rng(0))
     assert str(error.value) == message
+
+
+def test_the_uci_sets_have_their_published_sizes_and_their_parts_are_all_of_the_rows(shared):
+    sizes = {
+        "bostonHousing": (506, 13),
+        "concrete": (1030, 8),
+        "naval-propulsion-plant": (11934, 16),
+        "yacht": (308, 6),
+    }
+    for name, (n_rows, n_columns) in sizes.items():
+        assert uci_splits(shared / "data" / "uci", name) == 20
+        parts = load_uci(shared / "data" / "uci", name, split=19)
+        assert parts["train"][0].shape[1] == parts["test"][0].shape[1] == n_columns
+        assert len(parts["train"][1]) + len(parts["test"][1]) == n_rows
+        assert len(parts["test"][1]) == pytest.approx(n_rows / 10, abs=1)
+
+
+def test_a_split_is_the_rows_and_columns_that_the_files_name(tmp_path):
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    data = np.arange(12.0).reshape(4, 3)
+    files = {"data": data, "index_features": [[2.0, 0.0]], "index_target": [1.0], "n_splits": [1.0]}
+    files |= {"index_train_0": [3.0, 0.0, 1.0], "index_test_0": [2.0]}
+    for name, numbers in files.items():
+        np.savetxt(folder / f"{name}.txt", numbers)
+    parts = load_uci(tmp_path, "toy", 0)
+    np.testing.assert_array_equal(parts["train"][0], [[11, 9], [2, 0], [5, 3]])
+    np.testing.assert_array_equal(parts["train"][1], [10, 1, 4])
+    np.testing.assert_array_equal(parts["test"][1], [7])
+    wrong = {
+        ("index_test_0", "[9.0]"): "must hold whole numbers from 0 to 3, got 9",
+        ("index_test_0", "[0.0]"): "split 0 in .* has rows in both of its parts",
+        ("index_target", "[0.0, 1.0]"): "must name one column, got 2",
+        ("data", "[[1.0, np.nan, 2.0]]"): "must hold finite numbers",
+    }
+    for (name, numbers), message in wrong.items():
+        np.savetxt(folder / f"{name}.txt", eval(numbers))
+        with pytest.raises(InvalidArgumentError, match=message):
+            load_uci(tmp_path, "toy", 0)
+        np.savetxt(folder / f"{name}.txt", files[name])
+    (folder / "data.txt").write_text("1 2\nthree 4\n")
+    with pytest.raises(InvalidArgumentError, match=r"data.txt cannot be read: .*three"):
+        load_uci(tmp_path, "toy", 0)
+    with pytest.raises(InvalidArgumentError, match=r"`name` must be one of toy with a data.txt, got 'boston'"):
+        load_uci(tmp_path, "boston", 0)
+    with pytest.raises(InvalidArgumentError, match="`split` must be at most 0, got 1"):
+        load_uci(tmp_path, "toy", 1)

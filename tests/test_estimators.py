@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit, cross_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import leadline
 from leadline import RECIPES, CategoricalDepth, DepthClassifier, DepthRegressor, InvalidArgumentError, NormalDepth
 from leadline.mixture import GaussianMixture
 from tests.tolerances import CLOSED_FORM, GRADIENT, MANY_SUMS
@@ -412,13 +413,52 @@ def test_the_mixture_has_the_moments_of_the_prediction_and_the_density_of_its_cd
     mixture = reg._by_mixture(lambda mixture: np.array([mixture], object), LINE)[0]
     assert isinstance(mixture, GaussianMixture)
     assert mixture.share.sum() == pytest.approx(1, rel=MANY_SUMS)
-    mixed = mixture.share @ mixture.mean
-    variance = mixture.share @ (mixture.mean**2 + mixture.scale[:, None] ** 2) - mixed**2
-    np.testing.assert_allclose(reg.y_mean_ + reg.y_scale_ * mixed, mean, atol=MANY_SUMS)
-    np.testing.assert_allclose(reg.y_scale_ * np.sqrt(variance), std, rtol=MANY_SUMS)
+    mixed, variance = mixture.moments()
+    np.testing.assert_allclose(reg.y_mean_ + reg.y_scale_ * mixed[:, 0], mean, atol=MANY_SUMS)
+    np.testing.assert_allclose(reg.y_scale_ * np.sqrt(variance[:, 0]), std, rtol=MANY_SUMS)
     step = 1e-4 * reg.y_scale_
     slope = (reg.predict_cdf(LINE, SINE + step) - reg.predict_cdf(LINE, SINE - step)) / (2 * step)
     np.testing.assert_allclose(np.exp(reg.log_likelihood(LINE, SINE)), slope, rtol=GRADIENT)
+
+
+def test_two_numbers_are_predicted_together(tmp_path):
+    """What is said of each has an axis more, and its own units; the density is that of both."""
+    y = np.stack([SINE, 100 * LINE[:, 0] + 7 + 10 * np.random.default_rng(1).normal(size=60)], axis=1)
+    reg = regressor(noise="input").fit(LINE, y)
+    mean, std = reg.predict(LINE, return_std=True)
+    assert mean.shape == std.shape == (60, 2)
+    assert np.all(reg.y_scale_ == pytest.approx(y.std(axis=0)))
+    assert reg.score(LINE, y) > 0.8
+    intervals, cdf = reg.predict_interval(LINE), reg.predict_cdf(LINE, y)
+    assert (intervals.shape, cdf.shape) == ((60, 2, 2), (60, 2))
+    np.testing.assert_allclose(reg.predict_cdf(LINE, intervals[..., 0]), 0.05, rtol=CLOSED_FORM["float64"])
+    parts = reg.uncertainty(LINE)
+    np.testing.assert_allclose(parts.total, std**2, rtol=MANY_SUMS)
+    np.testing.assert_allclose(reg.noise_scale_, np.sqrt(parts.noise.mean(axis=0)), rtol=MANY_SUMS)
+    # The joint density integrates over the second target to the first one's.
+    step = 1.0
+    grid = np.arange(-400, 400, step)
+    density = [np.exp(reg.log_likelihood(LINE[:1], [[SINE[0], other]]))[0] for other in grid]
+    slope = np.diff(reg.predict_cdf(np.repeat(LINE[:1], 2, axis=0), [[SINE[0] - 1e-4, 0], [SINE[0] + 1e-4, 0]])[:, 0])
+    assert step * np.sum(density) == pytest.approx(slope[0] / 2e-4, rel=GRADIENT)
+    reg.save(tmp_path / "two.safetensors")
+    np.testing.assert_array_equal(leadline.load(tmp_path / "two.safetensors").predict(LINE), mean)
+    with pytest.raises(InvalidArgumentError, match="`y` must be one number to draw the fit, got 2 targets"):
+        reg.plot_fit(LINE, y)
+
+
+def test_noise_that_grows_is_learned_where_it_is_asked_for():
+    """y = x with noise of scale 0.05 on the left and 0.5 on the right."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (400, 1))
+    y = x[:, 0] + np.where(x[:, 0] < 0, 0.05, 0.5) * rng.normal(size=400)
+    sides = np.array([[-0.5], [0.5]])
+    noise = {kind: np.sqrt(regressor(noise=kind).fit(x, y).uncertainty(sides).noise) for kind in ("constant", "input")}
+    assert noise["constant"][0] == noise["constant"][1]
+    assert 0.03 < noise["input"][0] < 0.1
+    assert 0.35 < noise["input"][1] < 0.65
+    with pytest.raises(InvalidArgumentError, match="`noise` must be one of constant, input, got 'none'"):
+        regressor(noise="none").fit(x, y)
 
 
 # Pruning and pictures

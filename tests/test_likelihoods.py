@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from leadline import CategoricalLikelihood, GaussianLikelihood, InvalidArgumentError
+from leadline import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood, InvalidArgumentError
+from leadline.likelihoods import MOST_SHIFT, OPENING
 from tests.tolerances import CLOSED_FORM, MANY_SUMS
 
 
@@ -36,6 +37,28 @@ def test_gaussian_is_scipys(precision):
     moments = likelihood.moments(jnp.asarray(output))
     np.testing.assert_allclose(moments[:, 0], output, rtol=tolerance)
     np.testing.assert_allclose(moments[:, 1] - moments[:, 0] ** 2, np.full((7, 2), 0.49), rtol=MANY_SUMS)
+
+
+def test_noise_that_depends_on_the_input_is_scipys_normal_of_another_scale_for_every_row(precision):
+    rng = np.random.default_rng(0)
+    output, y = rng.normal(size=(7, 4)) * 3, rng.normal(size=(7, 2))
+    likelihood = HeteroscedasticLikelihood(2, scale=0.7)
+    assert (likelihood.n_outputs, likelihood.n_targets) == (4, 2)
+    raw = np.log(np.expm1(0.7)) + MOST_SHIFT * np.tanh(output[:, 2:] / MOST_SHIFT)
+    normal = stats.norm(output[:, :2], np.log1p(np.exp(raw)))
+    tolerance = CLOSED_FORM[precision]
+    given = jnp.asarray(output)
+    np.testing.assert_allclose(likelihood.log_prob(given, jnp.asarray(y)), normal.logpdf(y).sum(axis=1), rtol=tolerance)
+    np.testing.assert_allclose(likelihood.noise(given), normal.var(), rtol=tolerance)
+    np.testing.assert_allclose(likelihood.moments(given)[:, 1], normal.moment(2), rtol=tolerance)
+    # At first the noise is constant, and in the end nothing is left of that.
+    early = likelihood.early(jnp.array(0.0))
+    assert early.n_outputs == 4
+    np.testing.assert_allclose(early.noise(given), np.full((7, 2), 0.49), rtol=MANY_SUMS)
+    half = likelihood.early(jnp.array(OPENING / 2)).noise(given)
+    assert np.all((half < 0.49) == (normal.var() < 0.49))
+    for share in (OPENING, 1.0):
+        np.testing.assert_allclose(likelihood.early(jnp.array(share)).noise(given), normal.var(), rtol=tolerance)
 
 
 def test_guessing_costs_the_entropy_of_the_targets_and_a_weight_is_a_number_of_rows():

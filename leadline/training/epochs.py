@@ -58,7 +58,7 @@ class Task(eqx.Module):
     validation: Part
     clock: Clock
     validate_every: Int[Array, ""]
-    """The validation part is looked at after the first epoch, after every so many more, and after the last."""
+    """The validation part is looked at after the first epoch, after every so many more, and after a run's last."""
     learning_rate: Float[Array, ""]
     depth_learning_rate: Float[Array, ""]
     recipe: Recipe = eqx.field(static=True)
@@ -111,6 +111,8 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
     order = jax.vmap(partial(_shuffled, train.n_rows))(_stream(state.key, _ORDER, state.epoch), train.rows)
     padded = jnp.pad(order, ((0, 0), (0, batch_size)))
 
+    going = state.epoch < task.clock.end
+
     def go_on(state: TrainingState) -> Array:
         return (state.step < n_steps) & state.support.fits
 
@@ -123,7 +125,7 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         share = task.clock.at(state.epoch + state.step / n_steps)
         rate = task.learning_rate * task.recipe.rate_factor(share)
         rates = (rate, task.depth_learning_rate)
-        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go)
+        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)
 
     if _loops.loops_are_dynamic():
         return lax.while_loop(go_on, lambda state: one_step(state, jnp.array(True)), state)
@@ -138,18 +140,20 @@ def train_step(
     row_weight: Float[Array, "runs batch"],
     n_data: Float[Array, " runs"],
     key: Key[Array, " runs"],
-    share: Float[Array, ""],
-    rates: tuple[Float[Array, ""], Float[Array, ""]],
+    share: Float[Array, "*runs"],
+    rates: tuple[Float[Array, "*runs"], Float[Array, ""]],
     recipe: Recipe,
-    go: bool | Bool[Array, ""] = True,
+    go: bool | Bool[Array, "*runs"] = True,
 ) -> TrainingState:
     """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
-    of the weights and of q(L). Without `go` nothing changes.
+    of the weights and of q(L). A run without `go` does not change.
 
     The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
     highest, axis = _highest(state)
     params, static = eqx.partition(state.model, eqx.is_inexact_array)
+    rate, depth_rate = rates
+    share, rate, go = (jnp.broadcast_to(a, key.shape) for a in (share, rate, go))
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
     temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
@@ -162,21 +166,21 @@ def train_step(
         row_weight: Array,
         n_data: Array,
         key: Array,
+        share: Array,
         temperature: Any,
         highest: Array,
     ) -> Array:
-        model = eqx.combine(params, static)
+        model = eqx.combine(params, static).early(share)
         terms = free_energy(
             model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=highest
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, axis))(
-        params, static, x, y, row_weight, n_data, key, temperature, highest
+    gradients = jax.vmap(jax.grad(objective), (*[0] * 9, axis))(
+        params, static, x, y, row_weight, n_data, key, share, temperature, highest
     )
-    rate, depth_rate = rates
     model, optimiser = jax.vmap(
-        lambda model, gradients, optimiser, lowest, highest: update(
+        lambda model, gradients, optimiser, rate, go, lowest, highest: update(
             model,
             gradients,
             optimiser,
@@ -186,14 +190,14 @@ def train_step(
             highest=state.support.deepest,
             go=go,
         )
-    )(state.model, gradients, state.optimiser, state.support.lowest, state.support.highest)
+    )(state.model, gradients, state.optimiser, rate, go, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
         unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
         model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)
     return eqx.tree_at(
         lambda s: (s.model, s.optimiser, s.step, s.support),
         state,
-        (model, optimiser, state.step + jnp.asarray(go, int), find_support(model)),
+        (model, optimiser, state.step + jnp.any(go), find_support(model)),
     )
 
 
@@ -216,10 +220,11 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
         x, y, weight = task.data.take(task.table, task.validation.rows)
         weight = weight * task.validation.inside()
         validate = partial(_validate, noise=recipe.noise, n_samples=task.n_samples)
+        model = jax.vmap(Model.early)(state.model, task.clock.at(state.epoch + 1.0))
         highest, axis = _highest(state)
-        return jax.vmap(validate, (*[0] * 6, axis))(state.model, x, y, weight, n_data, keys, highest)
+        return jax.vmap(validate, (*[0] * 6, axis))(model, x, y, weight, n_data, keys, highest)
 
-    due = (state.epoch % task.validate_every == 0) | (state.epoch == task.clock.end - 1)
+    due = (state.epoch % task.validate_every == 0) | jnp.any(state.epoch == task.clock.end - 1)
     validated = lax.cond(due, look, lambda: state.validated)
     terms = validated.terms
     best, best_free_energy = state.best, state.best_free_energy

@@ -25,7 +25,7 @@ from leadline.recipes import Depth, Recipe, check_temperature, depth_distributio
 from leadline.training.data import check_tables, for_all_seeds, make_parts
 from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs, train_epochs_lightly
 from leadline.training.interruption import Interruption
-from leadline.training.pace import FixedLength, OwnLength, Pace
+from leadline.training.pace import FixedLength, OwnLength, Paces
 from leadline.training.progress import Progress, Reporter
 from leadline.training.state import TrainingState, init_state
 from leadline.training.storage import Storage, first_capacity
@@ -148,12 +148,12 @@ def train(
     `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed; or
     `validation` is a share of the rows, and every restart holds out other rows. A row counts as much as `weight` such
     rows. A run's result depends on its data and its seed, not on the runs beside it. `depth` is that of all seeds, or a
-    list with one for each, which may be of different families. `temperature`, `n_restarts`,
-    `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and
-    keeps, for every seed, the one with the best validation likelihood. With `own_length` the validation likelihood
-    decides how long to train, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start
-    from, one per seed and restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in
-    hand and keeps what it has.
+    list with one for each, which may be of different families. `temperature`, `n_restarts`, `epochs` and `batch_size`
+    are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for every seed, the
+    one with the best validation likelihood. With `own_length` the validation likelihood of a seed's runs decides how
+    long to train them, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start from,
+    one per seed and restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand
+    and keeps what it has.
 
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts); `on_call`
     sees the whole state after every compiled call (its models are packed: `state.model.unpack()`). These two end the
@@ -193,9 +193,11 @@ def train(
     steps_per_epoch = -(-n_rows // batch_size)
     if own_length:
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
-        pace = OwnLength(epochs, steps_per_epoch, float(np.mean(guessing)))
+        paces = [OwnLength(epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]
     else:
-        pace = FixedLength(epochs, 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS))
+        every = 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)
+        paces = [FixedLength(epochs, every)] * len(seeds)
+    pace = Paces(paces, len(keys) // len(seeds))
     task = Task(
         **parts,
         clock=pace.clock,
@@ -261,7 +263,7 @@ def _run(
     task: Task,
     state: TrainingState,
     storage: Storage,
-    pace: Pace,
+    pace: Paces,
     watch: _Watch,
     train_epochs: Callable[[Task, TrainingState, Array], tuple[TrainingState, History]],
 ) -> tuple[TrainingState, list[History]]:
@@ -279,7 +281,7 @@ def _run(
             done += finished
             n_epochs = _next_call(n_epochs, seconds)
             if done == pace.next_look:
-                pace.look(np.concatenate([row.validation_nll for row in rows]).mean(axis=1))
+                pace.look(np.concatenate([row.validation_nll for row in rows]))
                 task = eqx.tree_at(lambda t: t.clock, task, pace.clock)
             asked = watch.tell(state, rows[-1], pace.end)
     return storage.all_of(storage.fit(state)), rows

@@ -1,6 +1,9 @@
 """How long training takes, and where in the recipe's schedules it is."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -36,18 +39,18 @@ WORSE = 0.02
 class Clock(eqx.Module):
     """The share of the schedules that is over: nothing at the epoch `start`, all of it `length` epochs later.
 
-    Training ends, as far as is known, at the epoch `end`.
+    Training ends, as far as is known, at the epoch `end`. Several runs have a clock each, on one axis.
     """
 
-    start: Int[Array, ""]
-    length: Float[Array, ""]
-    end: Int[Array, ""]
+    start: Int[Array, "*runs"]
+    length: Float[Array, "*runs"]
+    end: Int[Array, "*runs"]
 
     def __init__(self, start: int, length: float, end: int):
         self.start, self.end = jnp.array(start, jnp.int32), jnp.array(end, jnp.int32)
         self.length = jnp.array(length, float)
 
-    def at(self, epoch: Float[Array, ""]) -> Float[Array, ""]:
+    def at(self, epoch: Float[Array, ""]) -> Float[Array, "*runs"]:
         return (epoch - self.start) / self.length
 
 
@@ -108,3 +111,33 @@ class OwnLength:
 
 
 Pace = FixedLength | OwnLength
+
+
+class Paces:
+    """Several paces, each for `n_runs` of the runs side by side, which wait for the last of them."""
+
+    def __init__(self, paces: Sequence[Pace], n_runs: int):
+        self._paces, self._n_runs = paces, n_runs
+        self.validate_every = paces[0].validate_every
+
+    @property
+    def end(self) -> int | None:
+        """The end of the last, once all are known."""
+        ends = [pace.end for pace in self._paces]
+        return None if None in ends else max(end for end in ends if end is not None)
+
+    @property
+    def next_look(self) -> int:
+        return self.end or min(pace.next_look for pace in self._paces if pace.end is None)
+
+    @property
+    def clock(self) -> Clock:
+        """Of every run."""
+        clocks = [pace.clock for pace in self._paces for _ in range(self._n_runs)]
+        return jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *clocks)
+
+    def look(self, nll: np.ndarray) -> None:
+        """Let those decide that are to now, from the validation NLL [epochs, runs]."""
+        for i, pace in enumerate(self._paces):
+            if pace.end is None and len(nll) == pace.next_look:
+                pace.look(nll[:, i * self._n_runs : (i + 1) * self._n_runs].mean(axis=1))

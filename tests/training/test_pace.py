@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy, train
 from leadline.training.data import held_out, n_held_out
 from leadline.training.loop import restart_keys
-from leadline.training.pace import FLAT_STEPS, MIN_LOOKS, MIN_STEPS, SCHEDULED, FixedLength, OwnLength
-from tests.tolerances import CLOSED_FORM, MANY_SUMS
+from leadline.training.pace import FLAT_STEPS, MIN_LOOKS, MIN_STEPS, SCHEDULED, FixedLength, OwnLength, Paces
+from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 from tests.training.test_training import assert_same_bits
 
 GUESSING = np.log(2)
@@ -108,6 +108,40 @@ def test_a_fixed_length_has_one_clock_for_all_of_it():
     pace.look(np.zeros(10))
     assert (pace.end, pace.next_look, pace.validate_every) == (40, 40, 3)
     np.testing.assert_allclose([share_at(pace.clock, epoch) for epoch in (0, 10, 40)], [0, 0.25, 1])
+
+
+def test_several_paces_are_each_as_if_alone():
+    """Two seeds of two runs, the first of which has learned early; the second's curve falls for 400 epochs."""
+    curves = [lambda t: np.full(t.shape, 0.1), lambda t: 0.6 - 0.4 * np.minimum(t / 400, 1)]
+    alone = [paced(curve) for curve in curves]
+    together = Paces([OwnLength(100_000, 1, GUESSING) for _ in curves], 2)
+    while together.end is None:
+        epochs = np.arange(together.next_look)
+        nll = np.stack([curve(epochs) + side for curve in curves for side in (-0.01, 0.01)], axis=1)
+        together.look(nll)
+    assert alone[0].end < alone[1].end
+    assert together.end == together.next_look == alone[1].end
+    for name in ("start", "length", "end"):
+        own = [getattr(pace.clock, name) for pace in alone]
+        np.testing.assert_array_equal(getattr(together.clock, name), np.repeat(own, 2))
+
+
+def test_a_seed_is_trained_as_long_beside_others_as_alone():
+    """Its validation part decides for it; when it is done, it waits for the others as it is."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 60, 2))
+    y = np.stack([rng.integers(2, size=60), x[1, :, 0] > 0]).astype(int)  # nothing to learn, and something
+    settings = {"likelihood": CategoricalLikelihood(2), "width": 4, "n_restarts": 2, "own_length": True, "epochs": 1500}
+    together = train((list(x), list(y)), 0.2, seeds=[1, 2], **settings)
+    alone = [train((x[i], y[i]), 0.2, seeds=[1 + i], **settings) for i in range(2)]
+    assert together.epochs == max(one.epochs for one in alone) > min(one.epochs for one in alone)
+    for i, one in enumerate(alone):
+        n = one.epochs
+        np.testing.assert_allclose(
+            together.history["depth_mean"][:n, 2 * i : 2 * i + 2], one.history["depth_mean"], atol=TRAJECTORY
+        )
+        still = together.history["depth_mean"][n - 1 :, 2 * i : 2 * i + 2]
+        np.testing.assert_array_equal(still, np.broadcast_to(still[:1], still.shape))
 
 
 @pytest.mark.parametrize(("n_rows", "share", "n"), [(100, 0.1, 10), (7, 0.1, 1), (33, 0.2, 7), (12, 0.25, 3)])

@@ -63,7 +63,7 @@ def make_task(recipe, n_runs, epochs):
         table=jnp.zeros(n_runs, jnp.int32),
         train=make_part(np.tile(np.arange(n), (n_runs, 1)), n),
         validation=make_part(np.tile(n + np.arange(m), (n_runs, 1)), m),
-        clock=Clock(0, epochs, epochs),
+        clock=jax.tree.map(lambda a: jnp.broadcast_to(a, n_runs), Clock(0, epochs, epochs)),
         validate_every=jnp.array(1),
         learning_rate=jnp.array(recipe.learning_rate),
         depth_learning_rate=jnp.array(recipe.depth_learning_rate),

@@ -1,9 +1,11 @@
 """Numbers that ordinary formulas would lose: small differences, far tails, positive parameters."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -59,6 +61,11 @@ def _log_ndtr(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[
     value = jnp.where(far, log_phi - jnp.log(-z_far) + jnp.log(series), log_near)
     slope = jnp.where(far, -z_far / series, jnp.exp(log_phi - log_near))
     return value, slope
+
+
+def scale_or_one(deviation: Any, mean: Any) -> Any:
+    """What to divide by to standardise: 1 where nothing varies but the last digits."""
+    return np.where(deviation > 10 * np.finfo(float).eps * np.abs(mean), deviation, 1.0)
 
 
 def bucket(n_rows: int) -> int:

@@ -148,7 +148,7 @@ def reproduce(
     given = {
         "recipes": _names(recipe),
         "depths": _names(depth),
-        "omegas": None if omegas is None else _omegas(omegas),
+        "omegas": None if omegas is None else _numbers("omegas", omegas),
         "runs": runs,
         "epochs": epochs,
     }
@@ -170,18 +170,64 @@ def reproduce(
         typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
 
 
+benchmarks = typer.Typer(help="Train on public data and write tables to compare.", no_args_is_help=True)
+app.add_typer(benchmarks, name="benchmark")
+
+
+@benchmarks.command()
+def uci(
+    data: Annotated[
+        Path,
+        typer.Option(help="The directory of the UCI sets with their standard splits.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="Where the tables go.", show_default=False)],
+    names: Annotated[str | None, typer.Option(help="Sets, with commas between. Default: all nine.")] = None,
+    splits: Annotated[str | None, typer.Option(help="Like 0:20 or 0,3. Default: all of a set's.")] = None,
+    depth: Annotated[
+        str, typer.Option(help="Families of q(L) and fixed numbers of hidden layers, with commas between.")
+    ] = "normal,poisson,0,1,2,3,4,5",
+    epochs: Annotated[int | None, typer.Option(help="At most, of each network. Default: the recipe's.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Train on the UCI regression sets.
+
+    The splits of a set train side by side; their rows are written when all are done. Started again, the command goes on
+    where it was stopped.
+
+    Example: leadline benchmark uci --data uci --out results/uci --names yacht,energy --depth normal
+    """
+    from leadline.experiments import uci as sets
+
+    given = {"names": _names(names), "splits": None if splits is None else tuple(map(int, _numbers("splits", splits)))}
+    depths = tuple(_depth(one.strip()) for one in depth.split(","))
+    settings = sets.UciSettings(
+        data, depths=depths, epochs=epochs, **{name: value for name, value in given.items() if value is not None}
+    )
+    check_out(out, force=True)  # nothing of another kind of run is overwritten
+    left = sets.missing(settings, out)
+    if not quiet:
+        n_left, n_all = len(left), len(settings.names) * len(settings.depths)
+        typer.echo(f"{n_all} trainings of all splits, {n_all - n_left} of them done already, {n_left} to do")
+    with nullcontext() if quiet or not left else GridLine() as line:
+        done = sets.benchmark(settings, out, line)
+    if not done:
+        _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+    if not quiet:
+        typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
+
+
 def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _omegas(text: str) -> tuple[float, ...]:
+def _numbers(name: str, text: str) -> tuple[float, ...]:
     """`0:31`, `0:31:5` or `5,10`."""
     try:
         if ":" in text:
             return tuple(range(*(int(part) for part in text.split(":"))))
         return tuple(float(part) for part in text.split(","))
     except (ValueError, TypeError):
-        raise InvalidArgumentError(f"`omegas` must be like 0:31, 0:31:5 or 5,10,15, got {text!r}.") from None
+        raise InvalidArgumentError(f"`{name}` must be like 0:31, 0:31:5 or 5,10,15, got {text!r}.") from None
 
 
 Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from leadline import ensemble, metrics, modelfile, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_share
+from leadline._numerics import scale_or_one
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood, Likelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
@@ -97,7 +98,7 @@ class DepthEstimator(BaseEstimator):
         """
         x, y, weight = _distinct_rows(x, y, weight)
         self.x_mean_ = np.average(x, axis=0, weights=weight)
-        self.x_scale_ = _scale(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)), self.x_mean_)
+        self.x_scale_ = scale_or_one(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)), self.x_mean_)
         x = self._standardised(x)
         recipe = get_recipe(self.recipe)
         if self.learning_rate_init is not None:
@@ -425,7 +426,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         x, y, weight = _distinct_rows(np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some])
         # A number each, or an array with one for each target: as y is.
         self.y_mean_ = np.average(y, axis=0, weights=weight)
-        self.y_scale_ = _scale(np.sqrt(np.average((y - self.y_mean_) ** 2, axis=0, weights=weight)), self.y_mean_)
+        self.y_scale_ = scale_or_one(np.sqrt(np.average((y - self.y_mean_) ** 2, axis=0, weights=weight)), self.y_mean_)
         if y.ndim == 1:
             self.y_mean_, self.y_scale_ = float(self.y_mean_), float(self.y_scale_)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
@@ -538,11 +539,6 @@ def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np
     as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
     _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
     return x[first], y[first], np.bincount(which, weights=weight)
-
-
-def _scale(deviation: Any, mean: Any) -> Any:
-    """What to divide by: 1 where nothing varies but the last digits."""
-    return np.where(deviation > 10 * np.finfo(float).eps * np.abs(mean), deviation, 1.0)
 
 
 def _axes(ax: "Axes | None") -> "Axes":

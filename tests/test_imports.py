@@ -54,6 +54,7 @@ ORDER = [
     "experiments.records",
     "experiments.spiral",
     "experiments.reproduce",
+    "experiments.uci",
     "experiments.table",
     "report",
     "report.page",

@@ -1,0 +1,213 @@
+"""The UCI regression sets on their standard splits; a set and a depth family become a table's rows on disk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from leadline._checks import InvalidArgumentError, check_integer
+from leadline._numerics import scale_or_one
+from leadline._version import __version__
+from leadline.datasets import load_uci, uci_splits
+from leadline.ensemble import describe_depth, evaluation_keys, predictive_mixture
+from leadline.experiments.records import read_rows, write_rows
+from leadline.likelihoods import HeteroscedasticLikelihood
+from leadline.model import Model
+from leadline.predict import depth_masses, log_likelihood, rows_at_once
+from leadline.recipes import DEPTHS, RECIPES
+from leadline.training.loop import Training, train
+from leadline.training.progress import Progress
+
+NAMES = (
+    *("bostonHousing", "concrete", "energy", "kin8nm", "naval-propulsion-plant"),
+    *("power-plant", "protein-tertiary-structure", "wine-quality-red", "yacht"),
+)
+
+LEVELS = (0.5, 0.9, 0.95)
+"""Of the central intervals whose coverage is counted."""
+
+TEMPERATURE = 0.4
+N_SAMPLES = 100
+"""Draws of the weights behind a prediction, all restarts together."""
+
+Split = dict[str, tuple[np.ndarray, np.ndarray]]
+
+Teller = Callable[[float, int, int], None]
+"""Told the share of the work that is done, and how many trainings are finished, of how many."""
+
+
+@dataclass(frozen=True)
+class UciSettings:
+    """What to train: every set with every depth, all splits side by side. One setting for all sets."""
+
+    data: Path
+    names: tuple[str, ...] = NAMES
+    depths: tuple[str | int, ...] = ("normal", "poisson", *range(6))
+    """Families of q(L), and fixed numbers of hidden layers."""
+    splits: tuple[int, ...] | None = None
+    """All there are where None."""
+    epochs: int | None = None
+    """At most; the recipe's where None."""
+
+    def __post_init__(self) -> None:
+        for name in ("names", "depths", "splits"):
+            given = getattr(self, name)
+            if given is not None and (not given or len(set(given)) < len(given)):
+                raise InvalidArgumentError(f"`{name}` must have at least one entry, and none twice, got {given}.")
+        for depth in self.depths:
+            if isinstance(depth, int):
+                check_integer("depth", depth, 0)
+            elif depth not in DEPTHS:
+                raise InvalidArgumentError(
+                    f"`depth` must be one of {', '.join(DEPTHS)} or a whole number, got {depth!r}."
+                )
+        for name in self.names:
+            for split in self.splits_of(name):
+                check_integer("splits", split, 0, uci_splits(self.data, name) - 1)
+
+    def splits_of(self, name: str) -> tuple[int, ...]:
+        return tuple(range(uci_splits(self.data, name))) if self.splits is None else self.splits
+
+
+Chunk = tuple[str, str | int, list[int]]
+"""A set, a depth, and the splits to train together."""
+
+
+def table_path(out: Path, depth: str | int) -> Path:
+    return out / f"{depth}.csv"
+
+
+def missing(settings: UciSettings, out: Path) -> list[Chunk]:
+    """What is not in the tables yet."""
+    chunks = []
+    for name in settings.names:
+        for depth in settings.depths:
+            done = {int(row["split"]) for row in read_rows(table_path(out, depth)) if row["name"] == name}
+            left = [split for split in settings.splits_of(name) if split not in done]
+            chunks += [(name, depth, left)] if left else []
+    return chunks
+
+
+def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None) -> bool:
+    """Train what is missing; a table has the rows of a set as soon as its splits are done. Whether all is done: Ctrl-C
+    leaves the set in hand out."""
+    chunks = missing(settings, out)
+    for i, (name, depth, splits) in enumerate(chunks):
+
+        def report(now: Progress, i: int = i) -> None:
+            if tell is not None:
+                tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
+
+        rows = run_splits(settings.data, name, depth, splits, settings.epochs, report)
+        if rows is None:
+            return False
+        path = table_path(out, depth)
+        order = {known: i for i, known in enumerate(NAMES)}
+        every = read_rows(path) + [{key: str(value) for key, value in row.items()} for row in rows]
+        every.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"], int(row["split"])))
+        write_rows(path, every)
+    return True
+
+
+def run_splits(
+    data: Path,
+    name: str,
+    depth: str | int,
+    splits: list[int],
+    epochs: int | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> list[dict[str, Any]] | None:
+    """Train on the splits of a set side by side, a row for each; nothing if interrupted.
+
+    The length of a split's training is decided by rows of its own training part, which each restart holds out. The
+    test part is looked at when all is trained.
+    """
+    parts = [load_uci(data, name, split) for split in splits]
+    scales = [_Scales(*part["train"]) for part in parts]
+    tables = [scale.apply(*part["train"]) for scale, part in zip(scales, parts, strict=True)]
+    training = train(
+        ([x for x, _ in tables], [y for _, y in tables]),
+        0.1,
+        HeteroscedasticLikelihood(1),
+        depth=depth,
+        recipe=RECIPES["leadline"],
+        temperature=TEMPERATURE,
+        epochs=epochs,
+        own_length=True,
+        seeds=[1 + split for split in splits],
+        report=report,
+    )
+    if training.interrupted:
+        return None
+    return [
+        {"name": name, "split": split, "depth": depth}
+        | _evaluated(training, i, 1 + split, tables[i], scales[i], parts[i]["test"])
+        for i, split in enumerate(splits)
+    ]
+
+
+class _Scales:
+    """The units of a training part: the network sees columns and targets of mean 0 and deviation 1."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray):
+        self.x_mean, self.y_mean = x.mean(axis=0), y.mean()
+        self.x_scale = scale_or_one(x.std(axis=0), self.x_mean)
+        self.y_scale = float(scale_or_one(y.std(), self.y_mean))
+
+    def apply(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (x - self.x_mean) / self.x_scale, (y - self.y_mean) / self.y_scale
+
+
+def _evaluated(
+    training: Training,
+    i: int,
+    seed: int,
+    table: tuple[np.ndarray, np.ndarray],
+    scales: _Scales,
+    test: tuple[np.ndarray, np.ndarray],
+) -> dict[str, Any]:
+    """What the restarts of seed number i make of the test part, in the units of the targets."""
+    k = training.n_restarts
+    own = slice(i * k, (i + 1) * k)
+    models: Model = jax.tree.map(lambda a: a[own], training.model)
+    x, y = scales.apply(*test)
+    error, mixture, gaussian, edge = (np.concatenate(a) for a in zip(*_by_pieces(models, x, y, seed), strict=True))
+    shift = np.log(scales.y_scale)
+    depth = describe_depth(depth_masses(models))
+    held = training.validation_rows[own]
+    keys = evaluation_keys(models, seed)
+    one = lambda r: jax.tree.map(lambda a: a[r : r + 1], models)  # noqa: E731
+    kept_apart = [log_likelihood(one(r), table[0][held[r]], table[1][held[r]], key=keys[r : r + 1]) for r in range(k)]
+    return {
+        "rmse": scales.y_scale * float(np.sqrt(np.mean(error**2))),
+        "ll_mixture": float(mixture.mean() - shift),
+        "ll_gaussian": float(gaussian.mean() - shift),
+        **{f"coverage_{round(100 * level)}": float(np.mean(edge <= level)) for level in LEVELS},
+        "depth_mean": depth["depth_mean"],
+        "depth_std": depth["depth_std"],
+        "validation_ll": float(np.mean(kept_apart) - shift),
+        "n_test": len(y),
+        "epochs": training.epochs,
+        "seconds": round(training.seconds, 3),
+        "device": jax.devices()[0].device_kind,
+        "version": __version__,
+    }
+
+
+def _by_pieces(models: Model, x: np.ndarray, y: np.ndarray, seed: int) -> list[tuple[np.ndarray, ...]]:
+    """For every row: the error of the mean, the log densities of the mixture and of the Gaussian with its moments, and
+    the level of the central interval that y is on the edge of."""
+    pieces = []
+    for start in range(0, len(x), rows_at_once()):
+        rows = slice(start, start + rows_at_once())
+        mixture = predictive_mixture(models, x[rows], N_SAMPLES, seed)
+        target = y[rows, None]
+        mean, variance = mixture.moments()
+        error = (target - mean)[:, 0]
+        gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+        edge = np.abs(2 * mixture.cdf(target)[:, 0] - 1)
+        pieces.append((error, mixture.log_density(target), gaussian, edge))
+    return pieces

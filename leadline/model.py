@@ -37,7 +37,7 @@ class Model(eqx.Module):
         return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
 
     def early(self, share: Float[Array, ""]) -> "Model":
-        """The model as it is trained at a share of the recipe's schedules (`Likelihood.early`)."""
+        """The model with its likelihood as it is at a share of the recipe's schedules."""
         return eqx.tree_at(lambda model: model.likelihood, self, self.likelihood.early(share))
 
     @property

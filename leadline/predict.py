@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -164,32 +165,38 @@ def run_likelihood(models: Model) -> Any:
     return jax.tree.map(lambda a: a[0], models.likelihood)
 
 
+def read_output(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    return output
+
+
+def read_mean_and_scale(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> tuple[Array, Array]:
+    """Of the numbers to predict."""
+    return likelihood.mean_and_scale(output)
+
+
 def sample_outputs(
-    models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
-) -> Float[np.ndarray, "runs samples depths rows out"]:
-    """Omega_L(x) for `n_samples` draws of the weights and every depth stored; those below the deepest with mass are
-    zero."""
+    models: Model, x: np.ndarray, read: Readout = read_output, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> PyTree[Float[np.ndarray, "runs samples depths rows ..."]]:
+    """What is read off Omega_L(x) for `n_samples` draws of the weights and every depth stored; zero below the deepest
+    with mass."""
     x = _checked(x, models, n_samples, key)
-    return _by_pieces(_outputs_piece, models, (x,), key, n_samples, axis=3)
+    return _by_pieces(partial(_outputs_piece, read), models, (x,), key, n_samples, axis=3)
 
 
 @jit_lightly
 def _outputs_piece(
+    read: Readout,
     models: Model,
     x: Float[Array, "rows in"],
     key: Key[Array, " runs"],
     n_samples: int,
     highest: Int[Array, ""],
-) -> Float[Array, "runs samples depths rows out"]:
-    def one_run(model: Model, key: Key[Array, ""]) -> Array:
-        read = lambda i: _read_depths(model, x, _output, None, fold_in(key, i), highest)  # noqa: E731
-        return jax.lax.map(read, jnp.arange(n_samples))
+) -> PyTree[Float[Array, "runs samples depths rows ..."]]:
+    def one_run(model: Model, key: Key[Array, ""]) -> PyTree:
+        one_sample = lambda i: _read_depths(model, x, read, None, fold_in(key, i), highest)  # noqa: E731
+        return jax.lax.map(one_sample, jnp.arange(n_samples))
 
     return jax.vmap(one_run)(models, key)
-
-
-def _output(fixed: None, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
-    return output
 
 
 @jit_lightly

@@ -141,11 +141,13 @@ def _at_most_probable_depth(models: Model) -> Model:
 def _difference(models: Model, expected: np.ndarray, got: np.ndarray) -> float:
     expected, got = expected.mean(0), got.mean(0)
     if isinstance(models.likelihood, RegressionLikelihood):
-        mean, square = expected[:, 0], expected[:, 1]
-        variance = np.maximum(
-            square - mean**2, 10 * np.finfo(np.float32).eps * square
-        )  # far from zero no digit is left
-        return float(np.max(np.abs(got[:, 0] - mean) / np.sqrt(variance)))
+        # The noise is a floor: far from zero, the difference of the moments has no digits left.
+        least = np.square(np.asarray(models.likelihood.least_scale)).min(axis=0)
+        (mean, deviation), (new_mean, new_deviation) = (
+            (moments[:, 0], np.sqrt(np.maximum(moments[:, 1] - moments[:, 0] ** 2, least)))
+            for moments in (expected, got)
+        )
+        return float(np.max(np.abs([new_mean - mean, new_deviation - deviation]) / deviation))
     return float(np.max(np.abs(got - expected)))
 
 

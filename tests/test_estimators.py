@@ -138,7 +138,7 @@ def test_fitted_attributes_agree_with_each_other(name, request):
 
 def test_there_are_few_arguments_and_the_names_of_scikit_learn():
     assert len(classifier().get_params()) <= 15
-    assert set(regressor().get_params()) == set(classifier().get_params()) - {"class_weight"}
+    assert set(regressor().get_params()) ^ set(classifier().get_params()) == {"class_weight", "noise"}
 
 
 def test_the_temperature_is_the_recipes_for_classes_and_1_for_numbers(clf, reg):
@@ -404,6 +404,10 @@ def test_intervals_are_nested_and_hold_what_the_distribution_says(reg):
         for end, level in zip(ends.T, (0.5 - coverage / 2, 0.5 + coverage / 2), strict=True):
             np.testing.assert_allclose(reg.predict_cdf(LINE, end), level, rtol=CLOSED_FORM["float64"])
     np.testing.assert_array_equal(reg.predict_interval(LINE), intervals[0.9])
+    for read in (reg.predict_cdf, reg.log_likelihood):
+        np.testing.assert_array_equal(read(LINE, SINE[:, None]), read(LINE, SINE))
+        with pytest.raises(InvalidArgumentError, match=r"`y` must hold 1 numbers for each of 60 rows, got shape"):
+            read(LINE, np.stack([SINE, SINE], axis=1))
     many = np.tile(LINE, (20, 1))  # more rows than are looked at together
     np.testing.assert_allclose(reg.predict_interval(many), np.tile(intervals[0.9], (20, 1)), rtol=MANY_SUMS)
 

@@ -178,7 +178,6 @@ def test_a_step_that_is_not_taken_changes_nothing(gpu, like_a_gpu):
     for a, b in zip(*(jax.tree.leaves((s.model, s.optimiser)) for s in (still, state)), strict=True):
         np.testing.assert_array_equal(a, b)
     assert any(np.any(a != c) for a, c in zip(*(jax.tree.leaves(s.model) for s in (still, moved)), strict=True))
-    assert (int(still.step), int(moved.step)) == (0, 1)
 
 
 def test_large_networks_and_double_precision_are_left_to_xla(like_a_gpu):

@@ -53,7 +53,6 @@ def test_noise_that_depends_on_the_input_is_scipys_normal_of_another_scale_for_e
     np.testing.assert_allclose(likelihood.moments(given)[:, 1], normal.moment(2), rtol=tolerance)
     # At first the noise is constant, and in the end nothing is left of that.
     early = likelihood.early(jnp.array(0.0))
-    assert early.n_outputs == 4
     np.testing.assert_allclose(early.noise(given), np.full((7, 2), 0.49), rtol=MANY_SUMS)
     half = likelihood.early(jnp.array(OPENING / 2)).noise(given)
     assert np.all((half < 0.49) == (normal.var() < 0.49))

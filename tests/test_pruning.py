@@ -9,16 +9,19 @@ import pytest
 from leadline import (
     CategoricalLikelihood,
     FixedDepth,
+    HeteroscedasticLikelihood,
     InvalidArgumentError,
     Model,
     NormalDepth,
     UnboundedNetwork,
     effective_width,
     evaluate_free_energy,
+    init_models,
     predict,
     prune,
 )
 from leadline._numerics import softplus_inverse
+from leadline.pruning import _difference
 from tests.test_network import plain_network, without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS
 
@@ -113,3 +116,14 @@ def test_the_most_probable_depth_can_be_all_that_is_left(models):
 def test_a_tolerance_must_be_positive(models):
     with pytest.raises(InvalidArgumentError, match="`tolerance` must be positive and finite, got 0"):
         prune(models, X, Y, tolerance=0, key=KEYS)
+
+
+def test_the_difference_of_two_predictions_of_numbers_is_in_deviations_and_sees_both_moments():
+    """Mean 1 and deviation 2, against a mean of 1.5, and against a deviation of 3."""
+    models = init_models(
+        2, HeteroscedasticLikelihood(1, scale=0.1), width=4, key=jax.random.split(jax.random.key(0), 1)
+    )
+    moments = lambda mean, deviation: np.array([[[[mean], [mean**2 + deviation**2]]]])  # noqa: E731
+    assert _difference(models, moments(1.0, 2.0), moments(1.5, 2.0)) == pytest.approx(0.25)
+    assert _difference(models, moments(1.0, 2.0), moments(1.0, 3.0)) == pytest.approx(0.5)
+    assert _difference(models, moments(1.0, 2.0), moments(1.0, 2.0)) == 0

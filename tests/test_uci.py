@@ -1,5 +1,7 @@
 """The UCI benchmark on a made-up set: tables, splits, what is done is not done again."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,7 +39,7 @@ def sets(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(sets):
-    done = run_splits(sets, "line", "normal", [0, 1, 2], epochs=600)
+    done = run_splits(sets, "line", "normal", [0, 1, 2], max_epochs=600)
     assert done is not None
     return done
 
@@ -56,7 +58,7 @@ def test_a_row_says_how_good_the_prediction_is_in_the_units_of_the_target(rows, 
 
 def test_a_split_gives_the_same_alone_and_never_sees_its_test_part(rows, sets, tmp_path):
     """The other splits train on the rows that this one is tested on; and if those rows change, only the test does."""
-    alone = run_splits(sets, "line", "normal", [1], epochs=600)[0]
+    alone = run_splits(sets, "line", "normal", [1], max_epochs=600)[0]
     for name in ("rmse", "ll_mixture", "validation_ll", "depth_mean"):
         assert alone[name] == pytest.approx(rows[1][name], rel=TRAJECTORY)
     changed = tmp_path / "line"
@@ -66,7 +68,7 @@ def test_a_split_gives_the_same_alone_and_never_sees_its_test_part(rows, sets, t
     data = np.loadtxt(changed / "data.txt")
     data[np.loadtxt(changed / "index_test_1.txt").astype(int), 3] += 500
     np.savetxt(changed / "data.txt", data)
-    other = run_splits(tmp_path, "line", "normal", [1], epochs=600)[0]
+    other = run_splits(tmp_path, "line", "normal", [1], max_epochs=600)[0]
     assert (other["validation_ll"], other["depth_mean"]) == (alone["validation_ll"], alone["depth_mean"])
     assert other["rmse"] > 400
 
@@ -94,6 +96,8 @@ def test_tables_fill_and_nothing_is_trained_twice(sets, tmp_path, monkeypatch):
     assert benchmark(settings, tmp_path, lambda *now: told.append(now))
     assert told[-1][0] == 1
     assert missing(settings, tmp_path) == []
+    with pytest.raises(InvalidArgumentError, match=r"has runs of at most 3 epochs, not 4; .* use --epochs 3"):
+        missing(dataclasses.replace(settings, epochs=4), tmp_path)
     for depth in ("normal", "1"):
         table = read_rows(tmp_path / f"{depth}.csv")
         assert [(row["name"], row["split"]) for row in table] == [(n, s) for n in ("line", "other") for s in "02"]

@@ -68,6 +68,10 @@ class UciSettings:
             for split in self.splits_of(name):
                 check_integer("splits", split, 0, uci_splits(self.data, name) - 1)
 
+    @property
+    def max_epochs(self) -> int:
+        return RECIPES["leadline"].epochs if self.epochs is None else self.epochs
+
     def splits_of(self, name: str) -> tuple[int, ...]:
         return tuple(range(uci_splits(self.data, name))) if self.splits is None else self.splits
 
@@ -85,7 +89,14 @@ def missing(settings: UciSettings, out: Path) -> list[Chunk]:
     chunks = []
     for name in settings.names:
         for depth in settings.depths:
-            done = {int(row["split"]) for row in read_rows(table_path(out, depth)) if row["name"] == name}
+            rows = [row for row in read_rows(table_path(out, depth)) if row["name"] == name]
+            for row in rows:
+                if row["max_epochs"] != str(settings.max_epochs):
+                    raise InvalidArgumentError(
+                        f"`out`: {table_path(out, depth)} has runs of at most {row['max_epochs']} epochs, not "
+                        f"{settings.max_epochs}; choose another directory or use --epochs {row['max_epochs']}."
+                    )
+            done = {int(row["split"]) for row in rows}
             left = [split for split in settings.splits_of(name) if split not in done]
             chunks += [(name, depth, left)] if left else []
     return chunks
@@ -101,7 +112,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None) -> b
             if tell is not None:
                 tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
 
-        rows = run_splits(settings.data, name, depth, splits, settings.epochs, report)
+        rows = run_splits(settings.data, name, depth, splits, settings.max_epochs, report)
         if rows is None:
             return False
         path = table_path(out, depth)
@@ -117,7 +128,7 @@ def run_splits(
     name: str,
     depth: str | int,
     splits: list[int],
-    epochs: int | None = None,
+    max_epochs: int,
     report: Callable[[Progress], None] | None = None,
 ) -> list[dict[str, Any]] | None:
     """Train on the splits of a set side by side, a row for each; nothing if interrupted.
@@ -135,7 +146,7 @@ def run_splits(
         depth=depth,
         recipe=RECIPES["leadline"],
         temperature=TEMPERATURE,
-        epochs=epochs,
+        epochs=max_epochs,
         own_length=True,
         seeds=[1 + split for split in splits],
         report=report,
@@ -143,7 +154,7 @@ def run_splits(
     if training.interrupted:
         return None
     return [
-        {"name": name, "split": split, "depth": depth}
+        {"name": name, "split": split, "depth": depth, "max_epochs": max_epochs}
         | _evaluated(training, i, 1 + split, tables[i], scales[i], parts[i]["test"])
         for i, split in enumerate(splits)
     ]
@@ -190,7 +201,7 @@ def _evaluated(
         "depth_std": depth["depth_std"],
         "validation_ll": float(np.mean(kept_apart) - shift),
         "n_test": len(y),
-        "epochs": training.epochs,
+        "epochs": training.epochs_of_seeds[i],
         "seconds": round(training.seconds, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,

@@ -125,7 +125,8 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         share = task.clock.at(state.epoch + state.step / n_steps)
         rate = task.learning_rate * task.recipe.rate_factor(share)
         rates = (rate, task.depth_learning_rate)
-        return train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)
+        new = train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)
+        return eqx.tree_at(lambda s: s.step, new, state.step + go)
 
     if _loops.loops_are_dynamic():
         return lax.while_loop(go_on, lambda state: one_step(state, jnp.array(True)), state)
@@ -151,9 +152,10 @@ def train_step(
     The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
     highest, axis = _highest(state)
-    params, static = eqx.partition(state.model, eqx.is_inexact_array)
     rate, depth_rate = rates
     share, rate, go = (jnp.broadcast_to(a, key.shape) for a in (share, rate, go))
+    model = jax.vmap(Model.early)(state.model, share)
+    params, static = eqx.partition(model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
     temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
@@ -166,18 +168,17 @@ def train_step(
         row_weight: Array,
         n_data: Array,
         key: Array,
-        share: Array,
         temperature: Any,
         highest: Array,
     ) -> Array:
-        model = eqx.combine(params, static).early(share)
+        model = eqx.combine(params, static)
         terms = free_energy(
             model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=highest
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective), (*[0] * 9, axis))(
-        params, static, x, y, row_weight, n_data, key, share, temperature, highest
+    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, axis))(
+        params, static, x, y, row_weight, n_data, key, temperature, highest
     )
     model, optimiser = jax.vmap(
         lambda model, gradients, optimiser, rate, go, lowest, highest: update(
@@ -190,15 +191,11 @@ def train_step(
             highest=state.support.deepest,
             go=go,
         )
-    )(state.model, gradients, state.optimiser, rate, go, state.support.lowest, state.support.highest)
+    )(model, gradients, state.optimiser, rate, go, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
         unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
         model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)
-    return eqx.tree_at(
-        lambda s: (s.model, s.optimiser, s.step, s.support),
-        state,
-        (model, optimiser, state.step + jnp.any(go), find_support(model)),
-    )
+    return eqx.tree_at(lambda s: (s.model, s.optimiser, s.support), state, (model, optimiser, find_support(model)))
 
 
 def _highest(state: TrainingState) -> tuple[Int[Array, "*runs"], int | None]:
@@ -220,9 +217,8 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
         x, y, weight = task.data.take(task.table, task.validation.rows)
         weight = weight * task.validation.inside()
         validate = partial(_validate, noise=recipe.noise, n_samples=task.n_samples)
-        model = jax.vmap(Model.early)(state.model, task.clock.at(state.epoch + 1.0))
         highest, axis = _highest(state)
-        return jax.vmap(validate, (*[0] * 6, axis))(model, x, y, weight, n_data, keys, highest)
+        return jax.vmap(validate, (*[0] * 6, axis))(state.model, x, y, weight, n_data, keys, highest)
 
     due = (state.epoch % task.validate_every == 0) | jnp.any(state.epoch == task.clock.end - 1)
     validated = lax.cond(due, look, lambda: state.validated)
@@ -230,7 +226,7 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
     best, best_free_energy = state.best, state.best_free_energy
     if recipe.keep == "lowest_free_energy":
         total = terms.total
-        better = total < best_free_energy
+        better = (total < best_free_energy) & (state.epoch < task.clock.end)
         best_free_energy = jnp.where(better, total, best_free_energy)
         best = jax.tree.map(
             lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old), state.model, best

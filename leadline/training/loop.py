@@ -63,7 +63,9 @@ class Training:
     """The numbers of the rows held out from every run, runs by rows; no columns where the validation part was given."""
     n_restarts: int
     epochs: int
-    """The epochs done: fewer than planned only if interrupted."""
+    """The epochs done, by the seed that took most: fewer than planned only if interrupted."""
+    epochs_of_seeds: list[int]
+    """By each; with a length of their own they differ, and the rows of the history after that repeat the end."""
     seconds: float
     interrupted: bool
 
@@ -231,6 +233,7 @@ def train(
         validation_rows=held,
         n_restarts=n_restarts,
         epochs=int(state.epoch),
+        epochs_of_seeds=pace.done(int(state.epoch)),
         seconds=time.perf_counter() - begin,
         interrupted=pace.end is None or int(state.epoch) < pace.end,
     )

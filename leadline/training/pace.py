@@ -123,8 +123,12 @@ class Paces:
     @property
     def end(self) -> int | None:
         """The end of the last, once all are known."""
-        ends = [pace.end for pace in self._paces]
-        return None if None in ends else max(end for end in ends if end is not None)
+        ends = [pace.end for pace in self._paces if pace.end is not None]
+        return max(ends) if len(ends) == len(self._paces) else None
+
+    def done(self, epoch: int) -> list[int]:
+        """The epochs of each, when so many are over."""
+        return [epoch if pace.end is None else min(epoch, pace.end) for pace in self._paces]
 
     @property
     def next_look(self) -> int:

@@ -17,6 +17,7 @@ from leadline import (
     DepthDistribution,
     FixedDepth,
     GaussianLikelihood,
+    HeteroscedasticLikelihood,
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
@@ -24,6 +25,7 @@ from leadline import (
     init_models,
     predict,
     train,
+    uncertainty,
 )
 from leadline.datasets import spiral_parts
 from leadline.recipes import TEMPERATURES
@@ -32,7 +34,7 @@ from leadline.training.data import check_tables, make_data, make_part
 from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
 from leadline.training.state import fresh_layers, grow, init_state, shelve
-from tests.tolerances import CLOSED_FORM, TRAJECTORY
+from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 
 LIKELIHOOD = CategoricalLikelihood(2)
 KEYS = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
@@ -360,3 +362,21 @@ def test_wrong_data_get_one_sentence(x, y, message):
     with pytest.raises(InvalidArgumentError) as error:
         train((x, np.array(y)), PARTS["validation"], LIKELIHOOD, epochs=1, seeds=[0])
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("stop_early", [True, False])
+def test_noise_that_depends_on_the_input_is_kept_as_open_as_it_was(stop_early):
+    """A training that ends before its time leaves the noise that it has trained with."""
+    x = np.linspace(-1, 1, 32)[:, None]
+    likelihood = HeteroscedasticLikelihood(1)
+    result = train(
+        *[(x, x)] * 2, likelihood, width=4, batch_size=32, epochs=20, seeds=[0], on_call=lambda state: stop_early
+    )
+    assert result.interrupted == stop_early
+    # Of one epoch of one step the share is 0; of all it is more than OPENING.
+    np.testing.assert_array_equal(result.model.likelihood.opening, np.full(4, 0 if stop_early else 1000))
+    if stop_early:
+        x_test = np.array([[-0.9], [0.9]])
+        scale = jax.nn.softplus(result.model.likelihood.raw_scale[:, 0])
+        parts = uncertainty(result.model, x_test, n_samples=3, key=jax.random.split(jax.random.key(0), 4))
+        np.testing.assert_allclose(parts.noise[:, 0], np.square(scale).mean(), rtol=MANY_SUMS)

@@ -71,7 +71,9 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(LINES))
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()
-    results = {}
+    # Lines measured earlier stay: a noisy machine may be asked for some of them again.
+    earlier = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    results = {name: {int(value): ms for value, ms in line.items()} for name, line in earlier.items()}
     for name in arguments.only.split(","):
         field, values = LINES[name]
         results[name] = dict(zip(values, measure(field, values, arguments.repeats), strict=True))

@@ -346,7 +346,7 @@ def draw_recipes(left: Axes, right: Axes, comparisons: list[Comparison]) -> None
         _draw(left, omega, mean - spread, mean, mean + spread, **style)
         right.plot(omega, nll, **style)
     right.axhline(np.log(2), color=PAPER_COLOUR, linewidth=1, linestyle=":")
-    right.annotate("guessing", (0, np.log(2)), va="bottom", color="#717581")
+    right.text(0.02, np.log(2), "guessing", transform=right.get_yaxis_transform(), va="bottom", color="#717581")
     left.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
     right.set(xlabel="rotation speed ω", ylabel="test NLL (nats per point)", yscale="log")
     right.legend(*left.get_legend_handles_labels(), frameon=False, loc="lower right")

@@ -27,7 +27,7 @@ types: $(VENV)/developed
 
 # Beside PyTorch, where it is installed: $(BIN)/python -m pip install "torch==2.13.0"
 bench: $(VENV)/developed
-	$(BIN)/python benchmarks/step_time.py --json results/speed/step_time.json
+	$(BIN)/python benchmarks/step_time.py
 
 wheel: $(VENV)/developed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

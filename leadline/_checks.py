@@ -60,6 +60,11 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise InvalidArgumentError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
 
 
+def check_entries(name: str, entries: Any) -> None:
+    if not entries or len(set(entries)) < len(entries):
+        raise InvalidArgumentError(f"`{name}` must have at least one entry, and none twice, got {entries}.")
+
+
 def check_quantiles(lower: float, upper: float) -> None:
     if not 0 <= lower < upper <= 1:
         raise InvalidArgumentError(

@@ -21,7 +21,7 @@ from leadline.mixture import GaussianMixture
 from leadline.model import Model
 from leadline.predict import Uncertainty, rows_at_once, uncertainty
 from leadline.pruning import Pruning, effective_widths, prune
-from leadline.recipes import Depth, Recipe, get_recipe
+from leadline.recipes import TEMPERATURE_OF_NOISE, Depth, Recipe, get_recipe
 from leadline.training.loop import run_model, train
 from leadline.training.progress import Progress, ProgressLine
 
@@ -354,10 +354,6 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
             classes=[str(name) for name in self.classes_],
             names=(str(names[0]), str(names[1])),
         )
-
-
-TEMPERATURE_OF_NOISE = {"constant": 1.0, "input": 0.4}
-"""The temperature for numbers, by the kind of their noise: a colder network would learn the noise."""
 
 
 class DepthRegressor(RegressorMixin, DepthEstimator):

@@ -1,4 +1,4 @@
-"""How good and how honest class probabilities are."""
+"""How good and how honest predictions are."""
 
 import numpy as np
 
@@ -43,3 +43,21 @@ def ece(probabilities: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
     """Expected calibration error: the mean over rows of |accuracy - confidence| of their bin (see `reliability`)."""
     rows, confidence, right = reliability(probabilities, y, n_bins)
     return float(np.nansum(rows * np.abs(right - confidence)) / len(y))
+
+
+COVERAGES = (0.5, 0.9, 0.95)
+"""The levels of the central intervals whose coverage is counted."""
+
+
+def of_numbers(
+    error: np.ndarray, log_mixture: np.ndarray, log_gaussian: np.ndarray, level: np.ndarray
+) -> dict[str, float]:
+    """The measures of a regression under the record's names, from what is said of every row: the error of the mean, the
+    log density of the target under the whole mixture and under the Gaussian with its moments, and the level of the
+    central interval that the target is on the edge of."""
+    return {
+        "rmse": float(np.sqrt(np.mean(error**2))),
+        "ll_mixture": float(np.mean(log_mixture)),
+        "ll_gaussian": float(np.mean(log_gaussian)),
+        **{f"coverage_{round(100 * most)}": float(np.mean(level <= most)) for most in COVERAGES},
+    }

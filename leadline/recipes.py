@@ -150,6 +150,9 @@ RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""
 
+TEMPERATURE_OF_NOISE = {"constant": 1.0, "input": 0.4}
+"""The temperature for numbers, by the kind of their noise: a colder network would learn the noise."""
+
 DEPTHS = ("normal", "poisson", "categorical")
 
 Depth = str | int | np.integer | tuple[DepthDistribution, DepthDistribution]

@@ -12,22 +12,19 @@ from pathlib import Path
 
 import jax
 
-from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_entries, check_integer
 from leadline.experiments.records import as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
 from leadline.training.interruption import Interruption
 from leadline.training.loop import TrainingDivergedError
-from leadline.training.progress import Progress
+from leadline.training.progress import Progress, Teller
 
 AT_ONCE = 2048
 """Networks trained side by side on a GPU, at most: some 2 MB each."""
 
 CHUNKS = "chunks.csv"
 """What was trained together, and how long it took."""
-
-Teller = Callable[[float, int, int], None]
-"""Told the share of the work that is done, and how many runs are finished, of how many."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         for name in ("recipes", "depths", "omegas"):
-            if not getattr(self, name) or len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise InvalidArgumentError(
-                    f"`{name}` must have at least one entry, and none twice, got {getattr(self, name)}."
-                )
+            check_entries(name, getattr(self, name))
         for depth in self.depths:
             check_choice("depth", depth, DEPTHS)
         for omega in self.omegas:
@@ -151,11 +145,8 @@ def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) ->
         prepared: list[Future[None]] = []
 
         def watch(i: int, now: Progress) -> None:
-            meter.report(i, now)
-            if not prepared:  # the first one's training is compiled
-                prepared.append(aside.submit(_compile, chunks[0]))
-            if i + 1 < len(chunks) and len(prepared) == i + 1:
-                prepared.append(aside.submit(_compile, chunks[i + 1]))
+            meter.report(i, now)  # this one's training is compiled
+            prepared.extend(aside.submit(_compile, one) for one in chunks[len(prepared) : i + 2])
 
         for i, chunk in enumerate(chunks):
             wait(prepared)

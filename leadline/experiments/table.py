@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 HISTORY_ROWS = 200
 """Epochs that a record keeps of the history."""
 
-COVERAGES = (0.5, 0.9, 0.95)
-
 Estimator = DepthClassifier | DepthRegressor
 
 
@@ -153,10 +151,7 @@ def _metrics(estimator: Estimator, parts: Parts) -> dict[str, Any]:
     levels = [round(0.05 * i, 2) for i in range(1, 20)]
     gaussian = -0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
     return {
-        "rmse": float(np.sqrt(np.mean(error**2))),
-        "ll_mixture": float(estimator.log_likelihood(parts.x_test, parts.y_test).mean()),
-        "ll_gaussian": float(gaussian.mean()),
-        **{f"coverage_{round(100 * level)}": float(np.mean(inside <= level)) for level in COVERAGES},
+        **metrics.of_numbers(error, estimator.log_likelihood(parts.x_test, parts.y_test), gaussian, inside),
         "coverage_curve": {"level": levels, "observed": [float(np.mean(inside <= level)) for level in levels]},
         "target_std": float(np.std(parts.y_test)),
     }

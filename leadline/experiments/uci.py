@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_integer
+from leadline import metrics
+from leadline._checks import InvalidArgumentError, check_entries, check_integer
 from leadline._numerics import scale_or_one
 from leadline._version import __version__
 from leadline.datasets import load_uci, uci_splits
@@ -17,26 +18,16 @@ from leadline.experiments.records import read_rows, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
 from leadline.model import Model
 from leadline.predict import depth_masses, log_likelihood, rows_at_once
-from leadline.recipes import DEPTHS, RECIPES
+from leadline.recipes import DEPTHS, RECIPES, TEMPERATURE_OF_NOISE
 from leadline.training.loop import Training, train
-from leadline.training.progress import Progress
+from leadline.training.progress import Progress, Teller
 
 NAMES = (
     *("bostonHousing", "concrete", "energy", "kin8nm", "naval-propulsion-plant"),
     *("power-plant", "protein-tertiary-structure", "wine-quality-red", "yacht"),
 )
 
-LEVELS = (0.5, 0.9, 0.95)
-"""Of the central intervals whose coverage is counted."""
-
-TEMPERATURE = 0.4
-N_SAMPLES = 100
-"""Draws of the weights behind a prediction, all restarts together."""
-
-Split = dict[str, tuple[np.ndarray, np.ndarray]]
-
-Teller = Callable[[float, int, int], None]
-"""Told the share of the work that is done, and how many trainings are finished, of how many."""
+RECIPE = RECIPES["leadline"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +45,8 @@ class UciSettings:
 
     def __post_init__(self) -> None:
         for name in ("names", "depths", "splits"):
-            given = getattr(self, name)
-            if given is not None and (not given or len(set(given)) < len(given)):
-                raise InvalidArgumentError(f"`{name}` must have at least one entry, and none twice, got {given}.")
+            if getattr(self, name) is not None:
+                check_entries(name, getattr(self, name))
         for depth in self.depths:
             if isinstance(depth, int):
                 check_integer("depth", depth, 0)
@@ -70,7 +60,7 @@ class UciSettings:
 
     @property
     def max_epochs(self) -> int:
-        return RECIPES["leadline"].epochs if self.epochs is None else self.epochs
+        return RECIPE.epochs if self.epochs is None else self.epochs
 
     def splits_of(self, name: str) -> tuple[int, ...]:
         return tuple(range(uci_splits(self.data, name))) if self.splits is None else self.splits
@@ -144,8 +134,8 @@ def run_splits(
         0.1,
         HeteroscedasticLikelihood(1),
         depth=depth,
-        recipe=RECIPES["leadline"],
-        temperature=TEMPERATURE,
+        recipe=RECIPE,
+        temperature=TEMPERATURE_OF_NOISE["input"],
         epochs=max_epochs,
         own_length=True,
         seeds=[1 + split for split in splits],
@@ -193,10 +183,7 @@ def _evaluated(
     one = lambda r: jax.tree.map(lambda a: a[r : r + 1], models)  # noqa: E731
     kept_apart = [log_likelihood(one(r), table[0][held[r]], table[1][held[r]], key=keys[r : r + 1]) for r in range(k)]
     return {
-        "rmse": scales.y_scale * float(np.sqrt(np.mean(error**2))),
-        "ll_mixture": float(mixture.mean() - shift),
-        "ll_gaussian": float(gaussian.mean() - shift),
-        **{f"coverage_{round(100 * level)}": float(np.mean(edge <= level)) for level in LEVELS},
+        **metrics.of_numbers(scales.y_scale * error, mixture - shift, gaussian - shift, edge),
         "depth_mean": depth["depth_mean"],
         "depth_std": depth["depth_std"],
         "validation_ll": float(np.mean(kept_apart) - shift),
@@ -214,7 +201,7 @@ def _by_pieces(models: Model, x: np.ndarray, y: np.ndarray, seed: int) -> list[t
     pieces = []
     for start in range(0, len(x), rows_at_once()):
         rows = slice(start, start + rows_at_once())
-        mixture = predictive_mixture(models, x[rows], N_SAMPLES, seed)
+        mixture = predictive_mixture(models, x[rows], RECIPE.n_samples, seed)
         target = y[rows, None]
         mean, variance = mixture.moments()
         error = (target - mean)[:, 0]

@@ -62,12 +62,16 @@ class Training:
     validation_rows: np.ndarray
     """The numbers of the rows held out from every run, runs by rows; no columns where the validation part was given."""
     n_restarts: int
-    epochs: int
-    """The epochs done, by the seed that took most: fewer than planned only if interrupted."""
     epochs_of_seeds: list[int]
-    """By each; with a length of their own they differ, and the rows of the history after that repeat the end."""
+    """The epochs done, for every seed: fewer than planned only if interrupted. With a length of their own they differ,
+    and the rows of the history after its last repeat a seed's end."""
     seconds: float
     interrupted: bool
+
+    @property
+    def epochs(self) -> int:
+        """Of the seed that took most."""
+        return max(self.epochs_of_seeds)
 
 
 def init_models(
@@ -232,7 +236,6 @@ def train(
         validation_nll=validation_nll,
         validation_rows=held,
         n_restarts=n_restarts,
-        epochs=int(state.epoch),
         epochs_of_seeds=pace.done(int(state.epoch)),
         seconds=time.perf_counter() - begin,
         interrupted=pace.end is None or int(state.epoch) < pace.end,

@@ -137,8 +137,8 @@ class Paces:
     @property
     def clock(self) -> Clock:
         """Of every run."""
-        clocks = [pace.clock for pace in self._paces for _ in range(self._n_runs)]
-        return jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *clocks)
+        clocks = [pace.clock for pace in self._paces]
+        return jax.tree.map(lambda *arrays: jnp.asarray(np.repeat(np.stack(arrays), self._n_runs)), *clocks)
 
     def look(self, nll: np.ndarray) -> None:
         """Let those decide that are to now, from the validation NLL [epochs, runs]."""

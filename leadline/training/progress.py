@@ -72,6 +72,10 @@ class ProgressLine:
             )
 
 
+Teller = Callable[[float, int, int], None]
+"""Told the share of the work that is done, and how many trainings are finished, of how many."""
+
+
 class GridLine:
     """The share of many trainings that is done, and the time left, in one line on standard error."""
 

@@ -126,12 +126,14 @@ def test_several_paces_are_each_as_if_alone():
         np.testing.assert_array_equal(getattr(together.clock, name), np.repeat(own, 2))
 
 
-def test_a_seed_is_trained_as_long_beside_others_as_alone():
+@pytest.mark.parametrize("recipe", ["leadline", "written"])
+def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
     """Its validation part decides for it; when it is done, it waits for the others as it is."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 60, 2))
     y = np.stack([rng.integers(2, size=60), x[1, :, 0] > 0]).astype(int)  # nothing to learn, and something
     settings = {"likelihood": CategoricalLikelihood(2), "width": 4, "n_restarts": 2, "own_length": True, "epochs": 1500}
+    settings["recipe"] = recipe
     together = train((list(x), list(y)), 0.2, seeds=[1, 2], **settings)
     alone = [train((x[i], y[i]), 0.2, seeds=[1 + i], **settings) for i in range(2)]
     assert together.epochs == max(one.epochs for one in alone) > min(one.epochs for one in alone)
@@ -140,6 +142,9 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone():
         np.testing.assert_allclose(
             together.history["depth_mean"][:n, 2 * i : 2 * i + 2], one.history["depth_mean"], atol=TRAJECTORY
         )
+        # What is kept: the last model, or that of the lowest validation free energy.
+        kept, own = (result.model.network.first.head.bias_mean for result in (together, one))
+        np.testing.assert_allclose(kept[2 * i : 2 * i + 2], own, atol=TRAJECTORY)
         still = together.history["depth_mean"][n - 1 :, 2 * i : 2 * i + 2]
         np.testing.assert_array_equal(still, np.broadcast_to(still[:1], still.shape))
 

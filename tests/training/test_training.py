@@ -5,6 +5,7 @@ import logging
 import signal
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -380,3 +381,17 @@ def test_noise_that_depends_on_the_input_is_kept_as_open_as_it_was(stop_early):
         scale = jax.nn.softplus(result.model.likelihood.raw_scale[:, 0])
         parts = uncertainty(result.model, x_test, n_samples=3, key=jax.random.split(jax.random.key(0), 4))
         np.testing.assert_allclose(parts.noise[:, 0], np.square(scale).mean(), rtol=MANY_SUMS)
+
+
+def test_a_run_that_is_over_keeps_what_it_has_chosen():
+    """It is still looked at with new noise, while another trains on; a lucky draw must not count."""
+    recipe = RECIPES["written"]
+    task = make_task(recipe, 2, 20)
+    task = eqx.tree_at(lambda t: t.clock.end, task, jnp.array([2, 20]))
+    early, _ = train_epochs_lightly(task, start(recipe, "normal", 8), jnp.array(2))
+    chosen, kept = np.asarray(early.best_free_energy), jax.tree.map(np.asarray, eqx.filter(early.best, eqx.is_array))
+    late, _ = train_epochs_lightly(task, early, jnp.array(18))
+    assert float(late.best_free_energy[0]) == chosen[0]
+    assert float(late.best_free_energy[1]) < chosen[1]
+    for before, after in zip(jax.tree.leaves(kept), jax.tree.leaves(eqx.filter(late.best, eqx.is_array)), strict=True):
+        np.testing.assert_array_equal(after[0], before[0])

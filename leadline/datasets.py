@@ -1,6 +1,7 @@
 """Data sets."""
 
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -77,11 +78,12 @@ def _uci_folder(path: str | os.PathLike[str], name: str) -> Path:
 
 def _numbers(path: Path) -> np.ndarray:
     try:
-        numbers = np.loadtxt(path, ndmin=2)
+        with warnings.catch_warnings(action="ignore"):  # of an empty file; it is refused below
+            numbers = np.loadtxt(path, ndmin=2)
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"`path`: {path} cannot be read: {error}.") from error
     if not (numbers.size and np.all(np.isfinite(numbers))):
-        raise InvalidArgumentError(f"`path`: {path} must hold finite numbers.")
+        raise InvalidArgumentError(f"`path`: {path} must hold numbers, all of them finite.")
     return numbers
 
 

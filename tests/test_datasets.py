@@ -1,5 +1,7 @@
 """The spiral against its definition."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -82,13 +84,16 @@ def test_a_split_is_the_rows_and_columns_that_the_files_name(tmp_path):
         ("index_test_0", "[9.0]"): "must hold whole numbers from 0 to 3, got 9",
         ("index_test_0", "[0.0]"): "split 0 in .* has rows in both of its parts",
         ("index_target", "[0.0, 1.0]"): "must name one column, got 2",
-        ("data", "[[1.0, np.nan, 2.0]]"): "must hold finite numbers",
+        ("data", "[[1.0, np.nan, 2.0]]"): "must hold numbers, all of them finite",
     }
     for (name, numbers), message in wrong.items():
         np.savetxt(folder / f"{name}.txt", eval(numbers))
         with pytest.raises(InvalidArgumentError, match=message):
             load_uci(tmp_path, "toy", 0)
         np.savetxt(folder / f"{name}.txt", files[name])
+    (folder / "data.txt").write_text("")
+    with warnings.catch_warnings(action="error"), pytest.raises(InvalidArgumentError, match="must hold numbers"):
+        load_uci(tmp_path, "toy", 0)
     (folder / "data.txt").write_text("1 2\nthree 4\n")
     with pytest.raises(InvalidArgumentError, match=r"data.txt cannot be read: .*three"):
         load_uci(tmp_path, "toy", 0)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from leadline._compilation import jit_lightly
+from leadline.calibration import MOST_ROWS, Calibration, calibrate
 from leadline.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
@@ -30,29 +31,45 @@ def samples_each(models: Model, n_samples: int) -> int:
     return -(-n_samples // models.runs[0])
 
 
-def predict_restarts(models: Model, x: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """The mean prediction of the restarts, which share the weight samples."""
-    return predict(models, x, n_samples=samples_each(models, n_samples), key=evaluation_keys(models, seed)).mean(0)
+def predict_restarts(
+    models: Model, x: np.ndarray, n_samples: int, seed: int, share: np.ndarray | None = None
+) -> np.ndarray:
+    """The mean prediction of the restarts, which divide the weight samples among them; each has its share in it, or all
+    are equal."""
+    each = predict(models, x, n_samples=samples_each(models, n_samples), key=evaluation_keys(models, seed))
+    return each.mean(0) if share is None else np.tensordot(share, each, axes=1)
 
 
-def predictive_mixture(models: Model, x: np.ndarray, n_samples: int, seed: int) -> GaussianMixture:
+def calibration_of(
+    models: Model, x: np.ndarray, y: np.ndarray, n_samples: int, seed: int, weight: np.ndarray | None = None
+) -> Calibration:
+    """Of the restarts, by rows that none of them was trained on."""
+    x, y = x[:MOST_ROWS], models.likelihood.check_targets("y", y, len(x))[:MOST_ROWS]
+    weight = np.ones(len(x)) if weight is None else weight[:MOST_ROWS]
+    return calibrate(predictive_mixture(models, x, n_samples, seed), y, weight, models.runs[0])
+
+
+def predictive_mixture(
+    models: Model, x: np.ndarray, n_samples: int, seed: int, calibration: Calibration | None = None
+) -> GaussianMixture:
     """The distribution of the numbers that the restarts predict, all weight samples and depths together."""
     n = samples_each(models, n_samples)
     q = depth_masses(models)
     some = q.sum(axis=0) > 0
     samples = sample_outputs(models, x, read_mean_and_scale, n_samples=n, key=evaluation_keys(models, seed))
     mean, scale = (a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples)
-    return GaussianMixture(np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel(), mean, scale)
+    mixture = GaussianMixture(np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel(), mean, scale)
+    return mixture if calibration is None else calibration.of(mixture)
 
 
-def depth_summary(models: Model) -> dict[str, Any]:
+def depth_summary(models: Model, share: np.ndarray | None = None) -> dict[str, Any]:
     """q(L), the mixture over the restarts, under the record's names."""
-    return describe_depth(depth_masses(models))
+    return describe_depth(depth_masses(models), share)
 
 
-def describe_depth(masses: np.ndarray) -> dict[str, Any]:
-    """The same from q(L) of every restart, [restarts, depths]."""
-    pmf = np.trim_zeros(masses.mean(0), "b")
+def describe_depth(masses: np.ndarray, share: np.ndarray | None = None) -> dict[str, Any]:
+    """The same from q(L) of every restart, [restarts, depths], and the share of each."""
+    pmf = np.trim_zeros(masses.mean(0) if share is None else share @ masses, "b")
     depth = np.arange(len(pmf))
     mean = float(pmf @ depth)
     return {

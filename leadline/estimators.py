@@ -16,12 +16,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from leadline import ensemble, metrics, modelfile, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_share
 from leadline._numerics import scale_or_one
-from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood, Likelihood
+from leadline.calibration import Calibration, no_calibration
+from leadline.likelihoods import (
+    CategoricalLikelihood,
+    GaussianLikelihood,
+    HeteroscedasticLikelihood,
+    Likelihood,
+    RegressionLikelihood,
+)
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
 from leadline.predict import Uncertainty, rows_at_once, uncertainty
 from leadline.pruning import Pruning, effective_widths, prune
-from leadline.recipes import TEMPERATURE_OF_NOISE, Depth, Recipe, get_recipe
+from leadline.recipes import FOR_NUMBERS, Depth, Recipe, get_recipe, recipe_for_numbers
+from leadline.training.data import as_bytes
 from leadline.training.loop import run_model, train
 from leadline.training.progress import Progress, ProgressLine
 
@@ -38,15 +46,16 @@ class DepthEstimator(BaseEstimator):
         distributions (prior, initial posterior).
     width : units per hidden layer.
     recipe : "leadline", "published", "written" or a `Recipe`.
-    temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's for classes;
-        for numbers 1, or 0.4 where the noise depends on the input, because the network would otherwise learn the noise.
+    temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's, which for
+        numbers is 1, or 0.4 where the noise depends on the input: the network would otherwise learn the noise.
     n_restarts : networks trained side by side and averaged. None: the recipe's.
-    max_iter : epochs, at most. None: the recipe's.
+    max_iter : epochs, at most. None: the recipe's, and 50,000 steps where the validation likelihood decides.
     learning_rate_init : None: the recipe's.
     batch_size : "auto": the recipe's.
     early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all
         rows.
-    validation_fraction : of the rows, for that purpose; every restart holds out other rows.
+    validation_fraction : of the rows, for that purpose. For classes every restart holds out other rows; for numbers
+        all hold out the same, which then tell how much to believe each restart, and how wide the predictions are to be.
     random_state : seed; the same seed gives the same bits on one CPU.
     warm_start : whether `fit` starts from the network that the last `fit` left.
     verbose : whether a progress line is shown.
@@ -87,9 +96,9 @@ class DepthEstimator(BaseEstimator):
         self.callback = callback
 
     @property
-    def _default_temperature(self) -> float | None:
-        """Where it is not the recipe's."""
-        return None
+    def _recipe(self) -> Recipe:
+        """By which to train and to predict."""
+        return get_recipe(self.recipe)
 
     def _fit(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood) -> np.ndarray:
         """Train on numbers; equal rows are one row that counts more, so neither their order nor their copies matter.
@@ -100,7 +109,7 @@ class DepthEstimator(BaseEstimator):
         self.x_mean_ = np.average(x, axis=0, weights=weight)
         self.x_scale_ = scale_or_one(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)), self.x_mean_)
         x = self._standardised(x)
-        recipe = get_recipe(self.recipe)
+        recipe = self._recipe
         if self.learning_rate_init is not None:
             recipe = replace(recipe, learning_rate=self.learning_rate_init)
         check_share("validation_fraction", self.validation_fraction)
@@ -108,7 +117,7 @@ class DepthEstimator(BaseEstimator):
             check_integer("max_iter", self.max_iter, 1)
         own_length = self.early_stopping and len(x) > 1
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        temperature: Any = self._default_temperature if self.temperature is None else self.temperature
+        temperature: Any = self.temperature
         batch_size: Any = None if self.batch_size == "auto" else self.batch_size
         with ProgressLine() if self.verbose else nullcontext() as line:
             training = train(
@@ -120,6 +129,7 @@ class DepthEstimator(BaseEstimator):
                 recipe=recipe,
                 temperature=temperature,
                 n_restarts=self.n_restarts,
+                common_validation=isinstance(likelihood, RegressionLikelihood),
                 epochs=self.max_iter,
                 own_length=own_length,
                 batch_size=batch_size,
@@ -134,12 +144,21 @@ class DepthEstimator(BaseEstimator):
         self.n_iter_ = training.epochs
         self.temperature_ = float(training.temperature[0])
         self.interrupted_ = training.interrupted
+        self._take_together(x, y, weight, training.validation_rows[0])
         self._summarise(x, y, weight)
         return weight.sum() - weight[training.validation_rows].sum(axis=1)
 
+    def _take_together(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, held: np.ndarray) -> None:
+        """See what the restarts make of the rows that the first of them held out."""
+
+    @property
+    def _shares(self) -> np.ndarray | None:
+        """Of the restarts in a prediction; None where all are equal."""
+        return None
+
     def _summarise(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         """What is known of the models."""
-        depth = ensemble.depth_summary(self.model_)
+        depth = ensemble.depth_summary(self.model_, self._shares)
         self.depth_pmf_ = np.array(depth["depth_pmf"])
         self.depth_mean_, self.depth_std_ = depth["depth_mean"], depth["depth_std"]
         self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])
@@ -156,11 +175,12 @@ class DepthEstimator(BaseEstimator):
 
     @property
     def _n_samples(self) -> int:
-        return get_recipe(self.recipe).n_samples
+        return self._recipe.n_samples
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         n_samples = ensemble.samples_each(self.model_, self._n_samples)
-        return uncertainty(self.model_, x, n_samples=n_samples, key=ensemble.evaluation_keys(self.model_, self.seed_))
+        keys = ensemble.evaluation_keys(self.model_, self.seed_)
+        return uncertainty(self.model_, x, n_samples=n_samples, key=keys, share=self._shares)
 
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
@@ -363,8 +383,10 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     "input" (it depends on X too). The targets are standardised inside; everything that is predicted, and the free
     energy, is in their own units. With several targets, y [rows, targets], what is said of a target has an axis more.
 
-    Attributes of a fitted one: as `DepthClassifier`'s, and `noise_scale_`, the standard deviation of the noise (where
-    it depends on X, the root of its mean square over the rows).
+    Attributes of a fitted one: as `DepthClassifier`'s; `noise_scale_`, the standard deviation of the noise (where it
+    depends on X, the root of its mean square over the rows); and what the rows held out say of the restarts: the
+    `restart_shares_` of each in a prediction, and the `spread_`, a factor on the deviations from its mean, for every
+    target. (With `early_stopping=False` no rows are held out: equal shares, and 1.)
     """
 
     def __init__(
@@ -410,12 +432,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return tags
 
     @property
-    def _default_temperature(self) -> float:
-        return TEMPERATURE_OF_NOISE[self.noise]
+    def _recipe(self) -> Recipe:
+        return recipe_for_numbers(self.recipe, self.noise)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
         """Train. A row with `sample_weight` 2 counts as two such rows."""
-        check_choice("noise", self.noise, TEMPERATURE_OF_NOISE)
+        check_choice("noise", self.noise, FOR_NUMBERS)
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, y_numeric=True, multi_output=True)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some = weight > 0
@@ -435,12 +457,23 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
             self.history_[name] = self.history_[name] + n * shift
         if isinstance(self.model_.likelihood, GaussianLikelihood):
-            variance = self._as_y(np.square(np.asarray(self.model_.likelihood.scale, float)))
-            noise = self.y_scale_ * np.sqrt(variance.mean(axis=0))
+            variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
+            noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]
         else:
             noise = np.sqrt(np.average(self._uncertainty(self._standardised(x)).noise, axis=0, weights=weight))
         self.noise_scale_ = float(noise) if y.ndim == 1 else noise
         return self
+
+    def _take_together(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, held: np.ndarray) -> None:
+        n_restarts, n_targets = self.model_.runs[0], np.size(self.y_mean_)
+        found = no_calibration(n_restarts, n_targets)
+        if len(held):
+            found = ensemble.calibration_of(self.model_, x[held], y[held], self._n_samples, self.seed_, weight[held])
+        self.restart_shares_, self.spread_ = found.share, found.spread
+
+    @property
+    def _shares(self) -> np.ndarray:
+        return self.restart_shares_
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
         """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
@@ -448,9 +481,9 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_).astype(float)
+        moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_, self.restart_shares_)
         mean, square = moments[:, 0], moments[:, 1]
-        variance = self._as_y(np.maximum(square - mean**2, 0.0))
+        variance = self._as_y(np.square(self.spread_) * np.maximum(square - mean**2, 0.0))
         return self._in_units(mean), np.square(self.y_scale_) * variance
 
     def _as_y(self, values: np.ndarray) -> np.ndarray:
@@ -483,10 +516,11 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
         """`function(mixture, *columns)` for the predictive distributions, a bounded number of rows at a time."""
         x = self._checked(X)
+        calibration = Calibration(self.restart_shares_, self.spread_)
         pieces = []
         for start in range(0, len(x), rows_at_once()):
             rows = slice(start, start + rows_at_once())
-            mixture = ensemble.predictive_mixture(self.model_, x[rows], self._n_samples, self.seed_)
+            mixture = ensemble.predictive_mixture(self.model_, x[rows], self._n_samples, self.seed_, calibration)
             pieces.append(function(mixture, *(column[rows] for column in columns)))
         return np.concatenate(pieces)
 
@@ -496,7 +530,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)
-        in_units = lambda part: np.square(self.y_scale_) * self._as_y(part)  # noqa: E731
+        in_units = lambda part: np.square(self.y_scale_) * self._as_y(np.square(self.spread_) * part)  # noqa: E731
         return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
 
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
@@ -531,9 +565,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
 def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Equal rows merged, their weights added, in an order that depends on their values alone."""
-    table = np.ascontiguousarray(np.column_stack([x, y])) + 0.0  # -0 becomes 0
-    as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
-    _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
+    _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
     return x[first], y[first], np.bincount(which, weights=weight)
 
 

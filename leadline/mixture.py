@@ -1,6 +1,6 @@
 """The predictive distribution of a number: a mixture of Gaussians over restarts, weight samples and depths."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.special
@@ -19,10 +19,27 @@ class GaussianMixture:
         """Of every target alone."""
         return np.tensordot(self.share, scipy.special.ndtr((y - self.mean) / self.scale), axes=1)
 
+    def log_densities(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
+        """Of every target alone, under every component."""
+        return -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
+
     def log_density(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, " rows"]:
         """Of the targets of a row together: given the component they are independent."""
-        log_density = -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
-        return np.asarray(scipy.special.logsumexp(log_density.sum(axis=2), axis=0, b=self.share[:, None]))
+        log_density = self.log_densities(y).sum(axis=2)
+        return np.asarray(scipy.special.logsumexp(log_density, axis=0, b=self.share[:, None]))
+
+    def reweighed(self, factor: Float[np.ndarray, " components"]) -> "GaussianMixture":
+        """With other shares of the components."""
+        return replace(self, share=self.share * factor)
+
+    def widened(self, spread: Float[np.ndarray, " targets"]) -> "GaussianMixture":
+        """With the same mean, and all deviations from it so many times as large."""
+        centre = np.tensordot(self.share, self.mean, axes=1)
+        return replace(self, mean=centre + spread * (self.mean - centre), scale=spread * self.scale)
+
+    def target(self, i: int) -> "GaussianMixture":
+        """That of one target."""
+        return replace(self, mean=self.mean[..., i : i + 1], scale=self.scale[..., i : i + 1])
 
     def moments(self) -> tuple[Float[np.ndarray, "rows targets"], Float[np.ndarray, "rows targets"]]:
         """The mean and the variance of every target."""

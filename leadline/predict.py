@@ -132,12 +132,19 @@ class Uncertainty:
         return self.noise + self.weights + self.depth
 
 
-def uncertainty(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> Uncertainty:
-    """The uncertainty of the restarts' common prediction, by its parts."""
+def uncertainty(
+    models: Model,
+    x: np.ndarray,
+    *,
+    n_samples: int = 100,
+    key: Key[Array, " runs"],
+    share: Float[np.ndarray, " runs"] | None = None,
+) -> Uncertainty:
+    """The uncertainty of the restarts' common prediction, by its parts; each has its share in it, or all are equal."""
     x = _checked(x, models, n_samples, key)
     moments, noise = _by_pieces(_depth_moments_piece, models, (x,), key, jnp.array(n_samples), axis=2)
     q = depth_masses(models)
-    share = q / len(q)  # of each restart and depth
+    share = q / len(q) if share is None else q * share[:, None]  # of each restart and depth
     at_depth = share.sum(axis=0)
     moments = moments.astype(float)[:, : q.shape[1]]
     spread = run_likelihood(models).spread

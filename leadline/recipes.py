@@ -1,6 +1,6 @@
 """Training recipes by name: ours, and the two that hide behind the paper (its text and its published code)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
@@ -150,8 +150,9 @@ RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""
 
-TEMPERATURE_OF_NOISE = {"constant": 1.0, "input": 0.4}
-"""The temperature for numbers, by the kind of their noise: a colder network would learn the noise."""
+FOR_NUMBERS = {"constant": {"temperature": 1.0}, "input": {"temperature": 0.4, "learning_rate": 0.002}}
+"""What our recipe changes for numbers, by the kind of their noise: a colder network would learn the noise; and where it
+depends on the input, a few rows can have large gradients, and large steps lead astray."""
 
 DEPTHS = ("normal", "poisson", "categorical")
 
@@ -164,6 +165,17 @@ def get_recipe(recipe: str | Recipe) -> Recipe:
         return recipe
     check_choice("recipe", recipe, RECIPES)
     return RECIPES[recipe]
+
+
+def recipe_for_numbers(recipe: str | Recipe, noise: str) -> Recipe:
+    """The recipe for a regression with this kind of noise: ours with FOR_NUMBERS, but for what its user has changed."""
+    recipe = get_recipe(recipe)
+    if recipe.name != LEADLINE.name:
+        return recipe
+    kept = {
+        name: value for name, value in FOR_NUMBERS[noise].items() if getattr(recipe, name) == getattr(LEADLINE, name)
+    }
+    return replace(recipe, **kept)
 
 
 def check_temperature(temperature: Any) -> tuple[float, ...]:

@@ -44,6 +44,7 @@ ORDER = [
     "training.loop",
     "training",
     "mixture",
+    "calibration",
     "ensemble",
     "modelfile",
     "plots",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from leadline import metrics
 from leadline._checks import InvalidArgumentError, check_entries, check_integer
 from leadline._numerics import scale_or_one
 from leadline._version import __version__
+from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
-from leadline.ensemble import describe_depth, evaluation_keys, predictive_mixture
+from leadline.ensemble import calibration_of, depth_summary, predictive_mixture
 from leadline.experiments.records import read_rows, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
 from leadline.model import Model
-from leadline.predict import depth_masses, log_likelihood, rows_at_once
-from leadline.recipes import DEPTHS, RECIPES, TEMPERATURE_OF_NOISE
+from leadline.predict import rows_at_once
+from leadline.recipes import DEPTHS, recipe_for_numbers
 from leadline.training.loop import Training, train
 from leadline.training.progress import Progress, Teller
 
@@ -27,7 +29,7 @@ NAMES = (
     *("power-plant", "protein-tertiary-structure", "wine-quality-red", "yacht"),
 )
 
-RECIPE = RECIPES["leadline"]
+RECIPE = recipe_for_numbers("leadline", "input")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class UciSettings:
     splits: tuple[int, ...] | None = None
     """All there are where None."""
     epochs: int | None = None
-    """At most; the recipe's where None."""
+    """At most; as many as `train` thinks right where None."""
 
     def __post_init__(self) -> None:
         for name in ("names", "depths", "splits"):
@@ -59,8 +61,9 @@ class UciSettings:
                 check_integer("splits", split, 0, uci_splits(self.data, name) - 1)
 
     @property
-    def max_epochs(self) -> int:
-        return RECIPE.epochs if self.epochs is None else self.epochs
+    def max_epochs(self) -> str:
+        """As the tables have it."""
+        return "" if self.epochs is None else str(self.epochs)
 
     def splits_of(self, name: str) -> tuple[int, ...]:
         return tuple(range(uci_splits(self.data, name))) if self.splits is None else self.splits
@@ -81,10 +84,14 @@ def missing(settings: UciSettings, out: Path) -> list[Chunk]:
         for depth in settings.depths:
             rows = [row for row in read_rows(table_path(out, depth)) if row["name"] == name]
             for row in rows:
-                if row["max_epochs"] != str(settings.max_epochs):
+                if row["max_epochs"] != settings.max_epochs:
+                    was, now = (
+                        f"--epochs {most}" if most else "no --epochs"
+                        for most in (row["max_epochs"], settings.max_epochs)
+                    )
                     raise InvalidArgumentError(
-                        f"`out`: {table_path(out, depth)} has runs of at most {row['max_epochs']} epochs, not "
-                        f"{settings.max_epochs}; choose another directory or use --epochs {row['max_epochs']}."
+                        f"`out`: {table_path(out, depth)} has runs with {was}, got {now}; choose another directory or "
+                        "the same."
                     )
             done = {int(row["split"]) for row in rows}
             left = [split for split in settings.splits_of(name) if split not in done]
@@ -102,7 +109,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None) -> b
             if tell is not None:
                 tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
 
-        rows = run_splits(settings.data, name, depth, splits, settings.max_epochs, report)
+        rows = run_splits(settings.data, name, depth, splits, settings.epochs, report)
         if rows is None:
             return False
         path = table_path(out, depth)
@@ -118,13 +125,13 @@ def run_splits(
     name: str,
     depth: str | int,
     splits: list[int],
-    max_epochs: int,
+    epochs: int | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> list[dict[str, Any]] | None:
     """Train on the splits of a set side by side, a row for each; nothing if interrupted.
 
-    The length of a split's training is decided by rows of its own training part, which each restart holds out. The
-    test part is looked at when all is trained.
+    A tenth of a split's training part is held out, the same for all restarts: it decides the length of the training,
+    and calibrates the restarts. The test part is looked at when all is done.
     """
     parts = [load_uci(data, name, split) for split in splits]
     scales = [_Scales(*part["train"]) for part in parts]
@@ -135,8 +142,8 @@ def run_splits(
         HeteroscedasticLikelihood(1),
         depth=depth,
         recipe=RECIPE,
-        temperature=TEMPERATURE_OF_NOISE["input"],
-        epochs=max_epochs,
+        common_validation=True,
+        epochs=epochs,
         own_length=True,
         seeds=[1 + split for split in splits],
         report=report,
@@ -144,7 +151,7 @@ def run_splits(
     if training.interrupted:
         return None
     return [
-        {"name": name, "split": split, "depth": depth, "max_epochs": max_epochs}
+        {"name": name, "split": split, "depth": depth, "max_epochs": "" if epochs is None else epochs}
         | _evaluated(training, i, 1 + split, tables[i], scales[i], parts[i]["test"])
         for i, split in enumerate(splits)
     ]
@@ -174,20 +181,21 @@ def _evaluated(
     k = training.n_restarts
     own = slice(i * k, (i + 1) * k)
     models: Model = jax.tree.map(lambda a: a[own], training.model)
-    x, y = scales.apply(*test)
-    error, mixture, gaussian, edge = (np.concatenate(a) for a in zip(*_by_pieces(models, x, y, seed), strict=True))
+    held = training.validation_rows[own][0]
+    kept_apart = table[0][held], table[1][held]
+    calibration = calibration_of(models, *kept_apart, RECIPE.n_samples, seed)
+    measure = partial(_measured, models, calibration, seed)
+    error, mixture, gaussian, edge = measure(*scales.apply(*test))
     shift = np.log(scales.y_scale)
-    depth = describe_depth(depth_masses(models))
-    held = training.validation_rows[own]
-    keys = evaluation_keys(models, seed)
-    one = lambda r: jax.tree.map(lambda a: a[r : r + 1], models)  # noqa: E731
-    kept_apart = [log_likelihood(one(r), table[0][held[r]], table[1][held[r]], key=keys[r : r + 1]) for r in range(k)]
+    depth = depth_summary(models, calibration.share)
     return {
         **metrics.of_numbers(scales.y_scale * error, mixture - shift, gaussian - shift, edge),
         "depth_mean": depth["depth_mean"],
         "depth_std": depth["depth_std"],
-        "validation_ll": float(np.mean(kept_apart) - shift),
-        "n_test": len(y),
+        "validation_ll": float(np.mean(measure(*kept_apart)[1]) - shift),
+        "spread": float(calibration.spread[0]),
+        "largest_share": float(calibration.share.max()),
+        "n_test": len(error),
         "epochs": training.epochs_of_seeds[i],
         "seconds": round(training.seconds, 3),
         "device": jax.devices()[0].device_kind,
@@ -195,17 +203,19 @@ def _evaluated(
     }
 
 
-def _by_pieces(models: Model, x: np.ndarray, y: np.ndarray, seed: int) -> list[tuple[np.ndarray, ...]]:
+def _measured(
+    models: Model, calibration: Calibration, seed: int, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """For every row: the error of the mean, the log densities of the mixture and of the Gaussian with its moments, and
     the level of the central interval that y is on the edge of."""
     pieces = []
     for start in range(0, len(x), rows_at_once()):
         rows = slice(start, start + rows_at_once())
-        mixture = predictive_mixture(models, x[rows], RECIPE.n_samples, seed)
+        mixture = predictive_mixture(models, x[rows], RECIPE.n_samples, seed, calibration)
         target = y[rows, None]
         mean, variance = mixture.moments()
         error = (target - mean)[:, 0]
         gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
         edge = np.abs(2 * mixture.cdf(target)[:, 0] - 1)
         pieces.append((error, mixture.log_density(target), gaussian, edge))
-    return pieces
+    return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))

@@ -96,19 +96,29 @@ def n_held_out(n_rows: int, share: float) -> int:
     return max(1, round(share * n_rows))
 
 
-def held_out(labels: np.ndarray | None, n_rows: int, n_parts: int, share: float, seed: int) -> np.ndarray:
+def held_out(x: np.ndarray, labels: np.ndarray | None, n_parts: int, share: float, seed: int) -> np.ndarray:
     """Row numbers [n_parts, n] to hold out: a random share for every part, disjoint as long as the rows last.
 
     With labels, the classes are in proportion: the rows of each class, in random order, are spread evenly over one
-    long line, which the parts then cut.
+    long line, which the parts then cut. Rows with the same x stand together: a row whose copy is trained on is not
+    held out. (A cut may go through one such group.)
     """
     rng = np.random.default_rng(seed)
+    n_rows = len(x)
     place = np.empty(n_rows)
     for label in [None] if labels is None else np.unique(labels):
         rows = np.arange(n_rows) if label is None else np.flatnonzero(labels == label)
         place[rng.permutation(rows)] = (np.arange(len(rows)) + rng.uniform(size=len(rows))) / len(rows)
+    _, first, group = np.unique(as_bytes(x), return_index=True, return_inverse=True)
+    place = place[first[group]]
     n = n_held_out(n_rows, share)
     return np.resize(np.argsort(place, kind="stable"), (n_parts, n))
+
+
+def as_bytes(table: np.ndarray) -> np.ndarray:
+    """Each row as one value, equal where all its numbers are."""
+    table = np.ascontiguousarray(table) + 0.0  # -0 becomes 0
+    return table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
 
 
 def for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:
@@ -126,6 +136,7 @@ def make_parts(
     likelihood: Likelihood,
     shape: tuple[int, int, int],
     seeds: list[int] | tuple[int, ...],
+    common_validation: bool,
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The data, each run's table, and the rows it is trained and validated on, as `Task` takes them; and which of the
     given rows were held out."""
@@ -143,10 +154,14 @@ def make_parts(
             raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
         all_tables = (tables,)
         validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
+        n_parts = 1 if common_validation else shape[2]
+        xs, ys = (np.broadcast_to(a, (len(seeds), *a.shape[1:])) for a in tables[:2])
         held = np.concatenate(
             [
-                np.tile(held_out(likelihood.labels(y), n_rows, shape[2], validation, seed), (shape[1], 1))
-                for y, seed in zip(np.broadcast_to(tables[1], (len(seeds), *tables[1].shape[1:])), seeds, strict=True)
+                np.tile(
+                    held_out(x, likelihood.labels(y), n_parts, validation, seed), (n_runs // len(seeds) // n_parts, 1)
+                )
+                for x, y, seed in zip(xs, ys, seeds, strict=True)
             ]
         )
         train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])

@@ -36,6 +36,9 @@ SECONDS_PER_CALL = 0.3
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
 
+MOST_STEPS = 50_000
+"""Of a training that chooses its own length, if nobody says how long it may be: large tables have learned by then."""
+
 SHORT = 10_000
 """Steps up to which a training is compiled lightly."""
 
@@ -139,6 +142,7 @@ def train(
     recipe: str | Recipe = "leadline",
     temperature: float | Literal["auto"] | None = None,
     n_restarts: int | None = None,
+    common_validation: bool = False,
     epochs: int | None = None,
     own_length: bool = False,
     batch_size: int | None = None,
@@ -152,14 +156,15 @@ def train(
     """Train `n_restarts` networks per seed, all side by side in one compiled program.
 
     `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed; or
-    `validation` is a share of the rows, and every restart holds out other rows. A row counts as much as `weight` such
-    rows. A run's result depends on its data and its seed, not on the runs beside it. `depth` is that of all seeds, or a
-    list with one for each, which may be of different families. `temperature`, `n_restarts`, `epochs` and `batch_size`
-    are the recipe's unless given; `temperature="auto"` trains at each of `TEMPERATURES` and keeps, for every seed, the
-    one with the best validation likelihood. With `own_length` the validation likelihood of a seed's runs decides how
-    long to train them, and `epochs` is the most it may take (see `OwnLength`). `start` has the models to start from,
-    one per seed and restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand
-    and keeps what it has.
+    `validation` is a share of the rows, and every restart holds out other rows, or with `common_validation` the same. A
+    row counts as much as `weight` such rows. A run's result depends on its data and its seed, not on the runs beside
+    it. `depth` is that of all seeds, or a list with one for each, which may be of different families. `temperature`,
+    `n_restarts`, `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of
+    `TEMPERATURES` and keeps, for every seed, the one with the best validation likelihood. With `own_length` the
+    validation likelihood of a seed's runs decides how long to train them, and `epochs` is the most it may take (see
+    `OwnLength`; unless given, MOST_STEPS bounds it too). `start` has the models to start from, one per seed and
+    restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand and keeps what it
+    has.
 
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts); `on_call`
     sees the whole state after every compiled call (its models are packed: `state.model.unpack()`). These two end the
@@ -169,10 +174,10 @@ def train(
     recipe = get_recipe(recipe)
     temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
     n_restarts = recipe.n_restarts if n_restarts is None else n_restarts
-    epochs = recipe.epochs if epochs is None else epochs
     batch_size = recipe.batch_size if batch_size is None else batch_size
     check_integer("n_restarts", n_restarts, 1)
-    check_integer("epochs", epochs, 1)
+    if epochs is not None:
+        check_integer("epochs", epochs, 1)
     check_integer("batch_size", batch_size, 1)
     if len(seeds) == 0:
         raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
@@ -184,7 +189,7 @@ def train(
         raise InvalidArgumentError(f"`depth` must have one entry per seed, {len(seeds)}, got {len(depths)}.")
     tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     shape = (len(seeds), len(temperatures), n_restarts)
-    parts, held = make_parts(tables, validation, likelihood, shape, seeds)
+    parts, held = make_parts(tables, validation, likelihood, shape, seeds, common_validation)
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
     # The runs, as a grid: seeds x temperatures x restarts.
@@ -197,6 +202,8 @@ def train(
     )
     batch_size = min(batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
+    if epochs is None:
+        epochs = min(recipe.epochs, -(-MOST_STEPS // steps_per_epoch)) if own_length else recipe.epochs
     if own_length:
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
         paces = [OwnLength(epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]

@@ -24,7 +24,7 @@ def rows_at_once() -> int:
     return 1024 if jax.default_backend() == "cpu" else 16384
 
 
-SMALLER = (64, 1024)
+SMALLER = (64, 1024, 4096)
 """The size of a piece where there are only so many rows: a few sizes, so that there are few programs."""
 
 

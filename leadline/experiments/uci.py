@@ -1,6 +1,7 @@
 """The UCI regression sets on their standard splits; a set and a depth family become a table's rows on disk."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -150,11 +151,14 @@ def run_splits(
     )
     if training.interrupted:
         return None
-    return [
-        {"name": name, "split": split, "depth": depth, "max_epochs": "" if epochs is None else epochs}
-        | _evaluated(training, i, 1 + split, tables[i], scales[i], parts[i]["test"])
-        for i, split in enumerate(splits)
-    ]
+    described = {"depth": depth, "max_epochs": "" if epochs is None else epochs}
+
+    def row(i: int) -> dict[str, Any]:
+        measured = _evaluated(training, i, 1 + splits[i], tables[i], scales[i], parts[i]["test"])
+        return {"name": name, "split": splits[i], **described, **measured}
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(row, range(len(splits))))
 
 
 class _Scales:

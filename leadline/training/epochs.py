@@ -65,6 +65,8 @@ class Task(eqx.Module):
     batch_size: int = eqx.field(static=True)
     n_samples: int = eqx.field(static=True, default=1)
     """Draws of the noise behind a look at the validation part."""
+    steps_per_epoch: int | None = eqx.field(static=True, default=None)
+    """Where loops have to know their length; on a CPU a table of another size needs no other program."""
 
     def n_data(self) -> Float[Array, " runs"]:
         """How many rows a run trains on, counted by their weights."""
@@ -130,8 +132,8 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
 
     if _loops.loops_are_dynamic():
         return lax.while_loop(go_on, lambda state: one_step(state, jnp.array(True)), state)
-    most = -(-train.rows.shape[1] // batch_size)
-    return lax.fori_loop(0, most, lambda _, state: one_step(state, go_on(state)), state)
+    assert task.steps_per_epoch is not None
+    return lax.fori_loop(0, task.steps_per_epoch, lambda _, state: one_step(state, go_on(state)), state)
 
 
 def train_step(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
+from leadline import _loops
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly, make_room
 from leadline._random import fold_in
@@ -220,6 +221,7 @@ def train(
         recipe=recipe.compiled(),
         batch_size=batch_size,
         n_samples=4 if own_length else 1,
+        steps_per_epoch=None if _loops.loops_are_dynamic() else steps_per_epoch,
     )
     light = own_length or epochs * steps_per_epoch <= SHORT
     watch = _Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)

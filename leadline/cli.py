@@ -186,17 +186,20 @@ def uci(
     depth: Annotated[
         str, typer.Option(help="Families of q(L) and fixed numbers of hidden layers, with commas between.")
     ] = "normal,poisson,0,1,2,3,4,5",
-    epochs: Annotated[int | None, typer.Option(help="At most, of each network. Default: the recipe's.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="At most, of each network. Default: 5,000, or 50,000 steps.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train on the UCI regression sets.
 
-    The splits of a set train side by side; their rows are written when all are done. Started again, the command goes on
-    where it was stopped.
+    The splits of a set train side by side; their rows are written when all are done, and comparison.md sets them beside
+    published tables. Started again, the command goes on where it was stopped.
 
     Example: leadline benchmark uci --data uci --out results/uci --names yacht,energy --depth normal
     """
     from leadline.experiments import uci as sets
+    from leadline.report.uci import write_comparison
 
     given = {"names": _names(names), "splits": None if splits is None else tuple(map(int, _numbers("splits", splits)))}
     depths = tuple(_depth(one.strip()) for one in depth.split(","))
@@ -210,10 +213,13 @@ def uci(
         typer.echo(f"{n_all} trainings of all splits, {n_all - n_left} of them done already, {n_left} to do")
     with nullcontext() if quiet or not left else GridLine() as line:
         done = sets.benchmark(settings, out, line)
+    comparison = write_comparison(out)
     if not done:
         _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
     if not quiet:
         typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
+        if comparison is not None:
+            typer.echo(f"wrote {comparison}: beside the published tables")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -61,6 +61,7 @@ ORDER = [
     "report.page",
     "report.reproduction",
     "report.summary",
+    "report.uci",
     "cli",
     "",
 ]

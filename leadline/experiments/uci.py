@@ -131,32 +131,37 @@ def run_splits(
 ) -> list[dict[str, Any]] | None:
     """Train on the splits of a set side by side, a row for each; nothing if interrupted.
 
+    `seconds` is what the training took, all splits together, `compile_seconds` what the first epoch took before.
+
     A tenth of a split's training part is held out, the same for all restarts: it decides the length of the training,
     and calibrates the restarts. The test part is looked at when all is done.
     """
     parts = [load_uci(data, name, split) for split in splits]
     scales = [_Scales(*part["train"]) for part in parts]
     tables = [scale.apply(*part["train"]) for scale, part in zip(scales, parts, strict=True)]
-    training = train(
+    train_for = partial(
+        train,
         ([x for x, _ in tables], [y for _, y in tables]),
         0.1,
         HeteroscedasticLikelihood(1),
         depth=depth,
         recipe=RECIPE,
         common_validation=True,
-        epochs=epochs,
         own_length=True,
         seeds=[1 + split for split in splits],
-        report=report,
     )
+    compiling = train_for(epochs=1)
+    training = train_for(epochs=epochs, report=report)
     if training.interrupted:
         return None
     described = {"depth": depth, "max_epochs": "" if epochs is None else epochs}
+    took = {"seconds": round(training.seconds, 3), "compile_seconds": round(compiling.seconds, 3)}
 
     def row(i: int) -> dict[str, Any]:
         measured = _evaluated(training, i, 1 + splits[i], tables[i], scales[i], parts[i]["test"])
-        return {"name": name, "split": splits[i], **described, **measured}
+        return {"name": name, "split": splits[i], **described, **measured, **took, **where}
 
+    where = {"device": jax.devices()[0].device_kind, "version": __version__}
     with ThreadPoolExecutor() as pool:
         return list(pool.map(row, range(len(splits))))
 
@@ -201,9 +206,6 @@ def _evaluated(
         "largest_share": float(calibration.share.max()),
         "n_test": len(error),
         "epochs": training.epochs_of_seeds[i],
-        "seconds": round(training.seconds, 3),
-        "device": jax.devices()[0].device_kind,
-        "version": __version__,
     }
 
 

@@ -232,7 +232,7 @@ def train(
     history = _history(rows)
     chosen, validation_nll = np.zeros(len(seeds), int), {}
     if len(temperatures) > 1:
-        nll = _validation_nll(models, keys, task, shape, held.size > 0)
+        nll = _validation_nll(models, keys, task, shape, held.size > 0 and not common_validation)
         chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
         runs = np.arange(len(keys)).reshape(shape)[np.arange(len(seeds)), chosen].ravel()
         models = jax.tree.map(lambda a: a[runs], models)

@@ -152,7 +152,7 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
 @pytest.mark.parametrize(("n_rows", "share", "n"), [(100, 0.1, 10), (7, 0.1, 1), (33, 0.2, 7), (12, 0.25, 3)])
 def test_parts_are_held_out_without_a_row_in_common(n_rows, share, n):
     for labels in (None, np.arange(n_rows) % 3):
-        parts = held_out(labels, n_rows, 4, share, seed=5)
+        parts = held_out(np.arange(n_rows * 1.0)[:, None], labels, 4, share, seed=5)
         assert parts.shape == (4, n)
         assert n == n_held_out(n_rows, share)
         assert len(np.unique(parts)) == 4 * n
@@ -161,7 +161,7 @@ def test_parts_are_held_out_without_a_row_in_common(n_rows, share, n):
 
 
 def test_where_the_rows_do_not_last_they_come_round_again():
-    parts = held_out(None, 5, 6, 0.4, seed=0)
+    parts = held_out(np.arange(5.0)[:, None], None, 6, 0.4, seed=0)
     assert parts.shape == (6, 2)
     assert all(len(set(part)) == 2 for part in parts.tolist())
     counts = np.bincount(parts.ravel(), minlength=5)
@@ -175,14 +175,14 @@ def test_the_classes_are_in_proportion_in_every_part(seed):
     At random, 20 of 100 would have a deviation of 4.
     """
     labels = np.random.default_rng(99).permutation(np.arange(1000) % 5 == 0).astype(int)
-    rare = labels[held_out(labels, 1000, 10, 0.1, seed)].sum(axis=1)
+    rare = labels[held_out(np.arange(1000.0)[:, None], labels, 10, 0.1, seed)].sum(axis=1)
     assert rare.sum() == 200
     assert np.all(np.abs(rare - 20) < 2)
 
 
 def test_the_same_seed_holds_out_the_same_rows_and_another_does_not():
     labels = np.arange(60) % 2
-    one, again, other = (held_out(labels, 60, 2, 0.2, seed) for seed in (1, 1, 2))
+    one, again, other = (held_out(np.arange(60.0)[:, None], labels, 2, 0.2, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert np.any(np.sort(one) != np.sort(other))
 

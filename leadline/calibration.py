@@ -35,10 +35,9 @@ class Calibration:
 
     def of(self, mixture: GaussianMixture) -> GaussianMixture:
         """The calibrated one; the components come restart by restart."""
-        return mixture.reweighed(self._factor(mixture)).widened(self.spread)
-
-    def _factor(self, mixture: GaussianMixture) -> Float[np.ndarray, " components"]:
-        return np.repeat(self.share * len(self.share), len(mixture.share) // len(self.share))
+        n_restarts = len(self.share)
+        factor = np.repeat(n_restarts * self.share, len(mixture.share) // n_restarts)
+        return mixture.reweighed(factor).widened(self.spread)
 
 
 def no_calibration(n_restarts: int, n_targets: int) -> Calibration:
@@ -59,10 +58,10 @@ def calibrate(
     by_component = mixture.log_densities(y).sum(axis=2).reshape(n_restarts, -1, len(y))
     inside = n_restarts * mixture.share.reshape(n_restarts, -1, 1)
     share = stacked(np.asarray(scipy.special.logsumexp(by_component, axis=1, b=inside)), weight)
-    equal = no_calibration(n_restarts, y.shape[1])
-    mixture = Calibration(share, equal.spread).of(mixture)
-    columns = range(y.shape[1])
-    spread = [best_spread(mixture.target(i), y[:, i : i + 1], weight, BELIEF * n_restarts) for i in columns]
+    n_targets = y.shape[1]
+    mixture = Calibration(share, np.ones(n_targets)).of(mixture)
+    belief = BELIEF * n_restarts
+    spread = [best_spread(mixture.target(i), y[:, i : i + 1], weight, belief) for i in range(n_targets)]
     return Calibration(share, np.array(spread))
 
 

@@ -601,4 +601,7 @@ def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
         name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
     }
     estimator.model_ = modelfile.rebuild(config["model"], tensors)
+    if isinstance(estimator, DepthRegressor) and not hasattr(estimator, "spread_"):  # written by an older version
+        equal = no_calibration(estimator.model_.runs[0], np.size(estimator.y_mean_))
+        estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
     return estimator

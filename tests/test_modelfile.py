@@ -307,6 +307,20 @@ def test_only_modules_of_the_list_are_built(plain, saved):
         leadline.load(saved)
 
 
+def test_a_regressor_of_an_older_version_has_equal_restarts(numbers, tmp_path):
+    """Written before predictions were calibrated."""
+    numbers.save(tmp_path / "m")
+    config, tensors = modelfile.read(tmp_path / "m")
+    older = {name: tensor for name, tensor in tensors.items() if name not in ("restart_shares_", "spread_")}
+    assert len(older) == len(tensors) - 2
+    modelfile.write(tmp_path / "m", config, older)
+    back = leadline.load(tmp_path / "m")
+    n_restarts = back.model_.runs[0]
+    np.testing.assert_array_equal(back.restart_shares_, np.full(n_restarts, 1 / n_restarts))
+    np.testing.assert_array_equal(back.spread_, [1.0])
+    assert np.isfinite(back.predict_interval(LINE[:3])).all()
+
+
 # Saving
 
 

@@ -56,6 +56,14 @@ def test_the_grid_is_chosen_split_by_split_and_compared_in_pairs(out):
     assert "| bostonHousing | normal | 50.0 | 97.5 | 95.0 | 1.50 | 0.00 | 7 | 2 |" in text
 
 
+def test_only_the_same_splits_are_compared_in_pairs(out):
+    """Two splits of the Poisson, as many as of the grid, and others."""
+    rows = [row("bostonHousing", split, "poisson", -1.0) for split in (5, 6)]
+    write_rows(out / "poisson.csv", rows)
+    [line] = [line for line in uci.write_comparison(out).read_text().splitlines() if "| 0 1 0 0 1 0 |" in line]
+    assert line.endswith("| -0.050 ± 0.150 | -0.3 | 0.17 | 0.17 |  |  |  |  |")
+
+
 def test_likelihoods_are_compared_by_their_kind():
     """Published for boston: MCD18 -2.40 and DE -2.41 by the mixture, Ens5 -2.454 and MFVI -2.573 by the Gaussian."""
     splits = lambda mixture, gaussian: Splits(  # noqa: E731

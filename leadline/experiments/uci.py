@@ -156,12 +156,12 @@ def run_splits(
         return None
     described = {"depth": depth, "max_epochs": "" if epochs is None else epochs}
     took = {"seconds": round(training.seconds, 3), "compile_seconds": round(compiling.seconds, 3)}
+    where = {"device": jax.devices()[0].device_kind, "version": __version__}
 
     def row(i: int) -> dict[str, Any]:
         measured = _evaluated(training, i, 1 + splits[i], tables[i], scales[i], parts[i]["test"])
         return {"name": name, "split": splits[i], **described, **measured, **took, **where}
 
-    where = {"device": jax.devices()[0].device_kind, "version": __version__}
     with ThreadPoolExecutor() as pool:
         return list(pool.map(row, range(len(splits))))
 

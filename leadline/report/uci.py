@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def read_tables(out: Path) -> Tables:
 TEXT = ("name", "depth", "max_epochs", "device", "version")
 
 
+@cache
 def published() -> dict[tuple[str, str, str], tuple[float, float]]:
     """Value and spread (or NaN) by set, measure ("ll" or "rmse") and method."""
     rows = csv.DictReader((files("leadline") / "published" / "uci.csv").read_text().splitlines())
@@ -217,7 +219,7 @@ def _against_grid(tables: Tables, families: list[str]) -> list[str]:
         row = [name, " ".join(map(str, counts)), f"{grid.mean():.3f}"]
         for family in families:
             splits = tables[family].get(name)
-            if splits is None or len(splits) != len(grid):
+            if splits is None or not np.array_equal(splits.columns["split"], tables["0"][name].columns["split"]):
                 row += [""] * 4
                 continue
             difference = splits.columns["ll_mixture"] - grid
@@ -229,7 +231,8 @@ def _against_grid(tables: Tables, families: list[str]) -> list[str]:
         rows.append(row)
     last = ["all", "", ""]
     for family in families:
-        last += ["", "", *(f"{ratio:.2f}" for ratio in totals[family][0] / totals[family][1])]
+        mine, all_depths = totals[family]
+        last += ["", "", *(f"{one / six:.2f}" if six else "" for one, six in zip(mine, all_depths, strict=True))]
     return _table(head, [*rows, last])
 
 

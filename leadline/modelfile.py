@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError
+from leadline._files import write_whole
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, FixedDepth, NormalDepth, PoissonDepth
 from leadline.layers import GaussianLinear
@@ -120,20 +120,12 @@ def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
-    part = None
     try:
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        save_file(tensors, part, metadata=header)
-        os.chmod(part, 0o666 & ~_umask())  # as any file that is written in the ordinary way
-        os.replace(part, path)
+        write_whole(path, save(tensors, metadata=header))
     except (OSError, SafetensorError) as error:
         raise InvalidArgumentError(
             f"`path`: cannot write {path}: {getattr(error, 'strerror', None) or error}."
         ) from error
-    finally:
-        if part is not None:
-            Path(part).unlink(missing_ok=True)  # gone already, if all went well
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
@@ -165,9 +157,3 @@ def _checksum(header: dict[str, str], tensors: Tensors) -> str:
         digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}".encode())
         digest.update(tensors[name].tobytes())
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,12 +3,12 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from leadline import _files
 from leadline._checks import InvalidArgumentError
 
 RECORD = "record.json"
@@ -42,14 +42,8 @@ def write_record(out: Path, record: dict[str, Any]) -> Path:
 
 def write_whole(path: Path, text: str) -> Path:
     """Write the file whole or not at all."""
-    part = path.with_name(path.name + ".part")
     with writing(path):
-        with part.open("w", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    return path
+        return _files.write_whole(path, text.encode())
 
 
 def read_record(out: Path) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from leadline.experiments.records import as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
 from leadline.training.interruption import Interruption
-from leadline.training.loop import TrainingDivergedError
 from leadline.training.progress import Progress, Teller
+from leadline.training.run import TrainingDivergedError
 
 AT_ONCE = 2048
 """Networks trained side by side on a GPU, at most: some 2 MB each."""

@@ -26,6 +26,9 @@ from leadline.training.state import TrainingState, Validated, find_support
 MAX_EPOCHS = 512
 """Epochs in one compiled call, at most: the rows of its history."""
 
+SLOWER = 0.3
+"""What is left of a run's learning rates each time that it diverges."""
+
 # A run's random stream: its key, folded with what the draw is for, then with the epoch and the step.
 _ORDER, _NOISE, _VALIDATION = range(3)
 
@@ -125,8 +128,9 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
         keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
         share = task.clock.at(state.epoch + state.step / n_steps)
-        rate = task.learning_rate * task.recipe.rate_factor(share)
-        rates = (rate, task.depth_learning_rate)
+        slower = SLOWER**state.slowed
+        rate = slower * task.learning_rate * task.recipe.rate_factor(share)
+        rates = (rate, slower * task.depth_learning_rate)
         new = train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)
         return eqx.tree_at(lambda s: s.step, new, state.step + go)
 
@@ -144,7 +148,7 @@ def train_step(
     n_data: Float[Array, " runs"],
     key: Key[Array, " runs"],
     share: Float[Array, "*runs"],
-    rates: tuple[Float[Array, "*runs"], Float[Array, ""]],
+    rates: tuple[Float[Array, "*runs"], Float[Array, "*runs"]],
     recipe: Recipe,
     go: bool | Bool[Array, "*runs"] = True,
 ) -> TrainingState:
@@ -155,7 +159,7 @@ def train_step(
     """
     highest, axis = _highest(state)
     rate, depth_rate = rates
-    share, rate, go = (jnp.broadcast_to(a, key.shape) for a in (share, rate, go))
+    share, rate, depth_rate, go = (jnp.broadcast_to(a, key.shape) for a in (share, rate, depth_rate, go))
     model = jax.vmap(Model.early)(state.model, share)
     params, static = eqx.partition(model, eqx.is_inexact_array)
 
@@ -183,7 +187,7 @@ def train_step(
         params, static, x, y, row_weight, n_data, key, temperature, highest
     )
     model, optimiser = jax.vmap(
-        lambda model, gradients, optimiser, rate, go, lowest, highest: update(
+        lambda model, gradients, optimiser, rate, depth_rate, go, lowest, highest: update(
             model,
             gradients,
             optimiser,
@@ -193,7 +197,7 @@ def train_step(
             highest=state.support.deepest,
             go=go,
         )
-    )(model, gradients, state.optimiser, rate, go, state.support.lowest, state.support.highest)
+    )(model, gradients, state.optimiser, rate, depth_rate, go, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
         unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
         model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)

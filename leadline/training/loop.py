@@ -1,6 +1,6 @@
-"""Training: compiled epochs, growth between them, and a word to whoever watches."""
+"""Training: from data and a recipe to models."""
 
-import time
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Key
 
 from leadline import _loops
 from leadline._checks import InvalidArgumentError, check_integer
@@ -23,16 +23,14 @@ from leadline.model import Model
 from leadline.network import UnboundedNetwork
 from leadline.predict import log_likelihood
 from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.training.checkpoint import EVERY, Checkpoints, fingerprint, first_checkpoint
 from leadline.training.data import check_tables, for_all_seeds, make_parts
-from leadline.training.epochs import MAX_EPOCHS, History, Task, train_epochs, train_epochs_lightly
-from leadline.training.interruption import Interruption
+from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
 from leadline.training.pace import FixedLength, OwnLength, Paces
 from leadline.training.progress import Progress, Reporter
+from leadline.training.run import Run, Watch
 from leadline.training.state import TrainingState, init_state
 from leadline.training.storage import Storage, first_capacity
-
-SECONDS_PER_CALL = 0.3
-"""Python looks at the training about this often."""
 
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
@@ -45,10 +43,6 @@ SHORT = 10_000
 
 # A run's random stream: its seed's key, folded with what the draw is for.
 _WEIGHTS, _TRAINING, _RESTART, _SELECTION = 0, 1, 4, 5  # the evaluation of a record uses 2 and 3
-
-
-class TrainingDivergedError(RuntimeError):
-    """The free energy stopped being a finite number."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +144,8 @@ def train(
     width: int = 32,
     seeds: list[int] | tuple[int, ...],
     start: Model | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = EVERY,
     report: Reporter | None = None,
     on_epoch: Callable[[Progress], Any] | None = None,
     on_call: Callable[[TrainingState], Any] | None = None,
@@ -166,6 +162,10 @@ def train(
     `OwnLength`; unless given, MOST_STEPS bounds it too). `start` has the models to start from, one per seed and
     restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand and keeps what it
     has.
+
+    With a `checkpoint_dir`, the training is written there every `checkpoint_every` seconds and at its end, and the same
+    training, started again, goes on from there: to the same bits, on the same CPU. A run that diverges goes back to
+    where it was before, with smaller learning rates, up to MOST_SLOWED times.
 
     `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts); `on_call`
     sees the whole state after every compiled call (its models are packed: `state.model.unpack()`). These two end the
@@ -207,11 +207,12 @@ def train(
         epochs = min(recipe.epochs, -(-MOST_STEPS // steps_per_epoch)) if own_length else recipe.epochs
     if own_length:
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
-        paces = [OwnLength(epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]
+        paces = [partial(OwnLength, epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]
     else:
         every = 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)
-        paces = [FixedLength(epochs, every)] * len(seeds)
-    pace = Paces(paces, len(keys) // len(seeds))
+        paces = [partial(FixedLength, epochs, every)] * len(seeds)
+    make_pace = lambda: Paces([make() for make in paces], len(keys) // len(seeds))  # noqa: E731
+    pace = make_pace()
     task = Task(
         **parts,
         clock=pace.clock,
@@ -224,12 +225,24 @@ def train(
         steps_per_epoch=None if _loops.loops_are_dynamic() else steps_per_epoch,
     )
     light = own_length or epochs * steps_per_epoch <= SHORT
-    watch = _Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)
-
-    begin = time.perf_counter()
-    state, rows = _run(task, state, Storage(draw_models), pace, watch, train_epochs_lightly if light else train_epochs)
+    watch = Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)
+    checkpoints, begun = None, None
+    if checkpoint_dir is not None:
+        given = (parts, keys, temperatures, depths, likelihood, recipe, width, epochs, own_length, batch_size, start)
+        checkpoints = Checkpoints(checkpoint_dir, fingerprint(*given), checkpoint_every)
+        begun = checkpoints.last(state)
+    run = Run(
+        task,
+        begun or first_checkpoint(state),
+        Storage(draw_models),
+        make_pace,
+        watch,
+        train_epochs_lightly if light else train_epochs,
+        checkpoints,
+    )
+    state = run.to_its_end()
+    end, history = run.pace.end, _columns(run.history)
     models = _unpack(state.best if recipe.keep == "lowest_free_energy" else state.model)
-    history = _history(rows)
     chosen, validation_nll = np.zeros(len(seeds), int), {}
     if len(temperatures) > 1:
         nll = _validation_nll(models, keys, task, shape, held.size > 0 and not common_validation)
@@ -245,61 +258,10 @@ def train(
         validation_nll=validation_nll,
         validation_rows=held,
         n_restarts=n_restarts,
-        epochs_of_seeds=pace.done(int(state.epoch)),
-        seconds=time.perf_counter() - begin,
-        interrupted=pace.end is None or int(state.epoch) < pace.end,
+        epochs_of_seeds=run.pace.done(int(state.epoch)),
+        seconds=run.seconds,
+        interrupted=end is None or int(state.epoch) < end,
     )
-
-
-@dataclass(frozen=True)
-class _Watch:
-    """Who is told what."""
-
-    seeds: np.ndarray
-    report: Reporter | None
-    on_epoch: Callable[[Progress], Any] | None
-    on_call: Callable[[TrainingState], Any] | None
-
-    def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
-        """Whether somebody wants the training to end."""
-        done, n = int(state.epoch), len(history.depth_mean)
-        _check_finite(state, self.seeds)
-        if self.report is not None and n:
-            self.report(_progress(done, end, history, -1))
-        answers = []
-        if self.on_epoch is not None:
-            answers = [self.on_epoch(_progress(done - n + 1 + i, end, history, i)) for i in range(n)]
-        if self.on_call is not None:
-            answers.append(self.on_call(state))
-        return True in answers
-
-
-def _run(
-    task: Task,
-    state: TrainingState,
-    storage: Storage,
-    pace: Paces,
-    watch: _Watch,
-    train_epochs: Callable[[Task, TrainingState, Array], tuple[TrainingState, History]],
-) -> tuple[TrainingState, list[History]]:
-    """Compiled calls until all epochs are done or Ctrl-C is heard; all layers there are, and a row per epoch."""
-    rows: list[History] = []
-    done, n_epochs, asked = 0, 1, False
-    with Interruption() as interruption:
-        while done != pace.end and not ((interruption.asked or asked) and done):
-            state = storage.fit(state)
-            begin = time.perf_counter()
-            state, history = train_epochs(task, state, jnp.array(min(n_epochs, pace.next_look - done)))
-            finished = int(state.epoch) - done  # waits for the device
-            seconds = time.perf_counter() - begin
-            rows.append(jax.tree.map(lambda a, n=finished: np.asarray(a)[:n], history))
-            done += finished
-            n_epochs = _next_call(n_epochs, seconds)
-            if done == pace.next_look:
-                pace.look(np.concatenate([row.validation_nll for row in rows]))
-                task = eqx.tree_at(lambda t: t.clock, task, pace.clock)
-            asked = watch.tell(state, rows[-1], pace.end)
-    return storage.all_of(storage.fit(state)), rows
 
 
 def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple[int, int, int]) -> Model:
@@ -342,51 +304,15 @@ def _validation_nll(
     return nll.mean(axis=2)
 
 
-def _next_call(n_epochs: int, seconds: float) -> int:
-    """So many epochs that a call takes about SECONDS_PER_CALL, at most four times as many as in the last."""
-    wanted = int(n_epochs * SECONDS_PER_CALL / max(seconds, 1e-6))
-    return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
-
-
-def _check_finite(state: TrainingState, seeds: np.ndarray) -> None:
-    """Stop at a NaN or an infinity: nothing after it means anything."""
-    broken = ~np.asarray(_finite_runs((state.model, state.validated)))
-    if np.any(broken):
-        raise TrainingDivergedError(
-            f"Training diverged by epoch {int(state.epoch)} for the seeds {np.unique(seeds[broken]).tolist()}: the "
-            "free energy is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
-        )
-
-
-@jit_lightly
-def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
-    """For every run, whether all of its numbers are finite."""
-    arrays = jax.tree.leaves(eqx.filter(batch, eqx.is_inexact_array))
-    return jnp.all(jnp.stack([jnp.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]), axis=0)
-
-
-def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:
-    now = jax.tree.map(lambda a: a[row], history)
-    return Progress(
-        epoch=epoch,
-        epochs=epochs,
-        nll=float(now.validation_nll.mean()),
-        free_energy=float((now.expected_nll + now.depth_kl + now.weight_kl).mean()),
-        depth_mean=float(now.depth_mean.mean()),
-        depth_std=float(now.depth_std.mean()),
-        support=(int(now.lowest.min()), int(now.highest.max())),
-    )
-
-
-def _history(rows: list[History]) -> dict[str, np.ndarray]:
-    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *rows)
+def _columns(history: Any) -> dict[str, np.ndarray]:
+    """Under the names of the record."""
     return {
-        "free_energy": joined.expected_nll + joined.depth_kl + joined.weight_kl,
-        "validation_nll": joined.validation_nll,
-        "expected_nll": joined.expected_nll,
-        "depth_kl": joined.depth_kl,
-        "weight_kl": joined.weight_kl,
-        "depth_mean": joined.depth_mean,
-        "depth_std": joined.depth_std,
-        "depth_support": np.stack([joined.lowest, joined.highest], axis=-1),
+        "free_energy": history.expected_nll + history.depth_kl + history.weight_kl,
+        "validation_nll": history.validation_nll,
+        "expected_nll": history.expected_nll,
+        "depth_kl": history.depth_kl,
+        "weight_kl": history.weight_kl,
+        "depth_mean": history.depth_mean,
+        "depth_std": history.depth_std,
+        "depth_support": np.stack([history.lowest, history.highest], axis=-1),
     }

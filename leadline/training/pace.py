@@ -140,6 +140,11 @@ class Paces:
         clocks = [pace.clock for pace in self._paces]
         return jax.tree.map(lambda *arrays: jnp.asarray(np.repeat(np.stack(arrays), self._n_runs)), *clocks)
 
+    def catch_up(self, nll: np.ndarray) -> None:
+        """Decide again what was decided in the epochs so far."""
+        while self.end is None and self.next_look <= len(nll):
+            self.look(nll[: self.next_look])
+
     def look(self, nll: np.ndarray) -> None:
         """Let those decide that are to now, from the validation NLL [epochs, runs]."""
         for i, pace in enumerate(self._paces):

@@ -47,6 +47,8 @@ class TrainingState(eqx.Module):
     """As of the last epoch that was validated."""
     key: Key[Array, " runs"]
     temperature: Float[Array, " runs"]
+    slowed: Int[Array, " runs"]
+    """How often a run has diverged, and its learning rates were made smaller."""
     epoch: Int[Array, ""]
     step: Int[Array, ""]
     support: Support
@@ -67,6 +69,7 @@ def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array,
         validated=Validated(FreeEnergy(*jnp.zeros((3, *key.shape))), jnp.zeros(key.shape)),
         key=key,
         temperature=temperature,
+        slowed=jnp.zeros(key.shape, int),
         epoch=jnp.zeros((), int),
         step=jnp.zeros((), int),
         support=find_support(model),

@@ -35,10 +35,18 @@ class Storage:
             state, self._shelf = shelve(state, needed)
         return state
 
+    def whole(self, state: TrainingState) -> TrainingState:
+        """A state with every layer there is; what is on the shelf stays there."""
+        return grow(state, self._shelf) if self._shelf else state
+
     def all_of(self, state: TrainingState) -> TrainingState:
-        """The state with every layer there is."""
-        shelf, self._shelf = self._shelf, None
-        return grow(state, shelf) if shelf else state
+        """The same, and nothing is left on the shelf."""
+        state, self._shelf = self.whole(state), None
+        return state
+
+    def forget(self) -> None:
+        """What is on the shelf: the state has gone back to one that has all layers."""
+        self._shelf = None
 
     def _doubled(self, state: TrainingState) -> TrainingState:
         network = self._draw_models(capacity=2 * state.capacity).network

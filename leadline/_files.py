@@ -1,0 +1,90 @@
+"""Files are written whole or not at all, and a directory has one writer."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from leadline._checks import InvalidArgumentError
+
+LOCK = ".lock"
+
+
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write beside the file, have it on the disk, then put it in the file's place: whoever reads, and whenever the
+    machine stops, finds the old file or the new one."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(path.parent)
+    return path
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name on the disk, too, where the system can say so."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Refuse a directory that another process writes into. Whatever ends this process, the directory is free again."""
+    path = folder / LOCK
+    while True:
+        with path.open("a+") as file:
+            if not _lock(file.fileno()):
+                file.seek(0)
+                who = file.read().strip()
+                raise InvalidArgumentError(
+                    f"`out`: another process{f' ({who})' if who else ''} is writing into {folder}; wait for it, or "
+                    "choose another directory."
+                )
+            if not _is_at(file.fileno(), path):
+                continue  # the one before has just removed it
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    path.unlink()
+            return
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _lock(handle: int) -> bool:
+    """Whether the file is this process's now; the system takes it back when the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

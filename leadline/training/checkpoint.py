@@ -1,0 +1,198 @@
+"""Checkpoints: a training that was killed goes on where it was, and ends as if nothing had happened."""
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from leadline._checks import InvalidArgumentError, check_at_least
+from leadline._files import write_whole
+from leadline._version import __version__
+from leadline.training.epochs import History
+from leadline.training.state import TrainingState
+
+MAGIC = b"leadline checkpoint 1\n"
+
+KEPT = 2
+"""Checkpoints of a training: if the last is damaged, there is the one before."""
+
+EVERY = 60.0
+"""Seconds between checkpoints."""
+
+SUFFIX = ".checkpoint"
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written or read; the training goes on all the same."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a training was, between two compiled calls."""
+
+    state: TrainingState
+    good: TrainingState
+    """The state to go back to if a run diverges. Both have every layer there is."""
+    history: History
+    """Of all epochs so far."""
+    seconds: float
+    """That the training had taken."""
+
+
+def first_checkpoint(state: TrainingState) -> Checkpoint:
+    """Of a training that has not begun."""
+    return Checkpoint(state, jax.tree.map(jnp.copy, state), jax.tree.map(np.asarray, _no_history(state)), 0.0)
+
+
+def _no_history(state: TrainingState) -> History:
+    shape = (0, state.key.shape[0])
+    return History(*[jnp.empty(shape)] * 6, *[jnp.empty(shape, int)] * 2)
+
+
+class Checkpoints:
+    """Those of one training in a directory, which others may share: `training` says which it is."""
+
+    def __init__(self, folder: str | os.PathLike[str], training: str, every: float = EVERY):
+        check_at_least("checkpoint_every", every, 0)
+        self._folder, self._training, self._every = Path(folder), training[:16], every
+        self._last = time.monotonic()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"`checkpoint_dir` must be a directory to write into, got {folder}: {error.strerror or error}."
+            ) from error
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self._every
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write it, and forget all but the one before. A disk that is full is no reason to stop."""
+        epoch = int(checkpoint.state.epoch)
+        path = self._folder / f"{self._training}-{epoch:09d}-{int(checkpoint.state.step):06d}{SUFFIX}"
+        try:
+            write_whole(path, _encode(checkpoint))
+            for old in self._files()[:-KEPT]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            warnings.warn(
+                f"Cannot write the checkpoint {path}: {error.strerror or error}. Training goes on without.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        self._last = time.monotonic()
+
+    def last(self, like: TrainingState) -> Checkpoint | None:
+        """The newest that is whole, for a training whose state is like that."""
+        for path in reversed(self._files()):
+            try:
+                return _decode(path.read_bytes(), like)
+            except (OSError, _DamagedError) as error:
+                warnings.warn(
+                    f"Cannot go on from the checkpoint {path}: {error}. Trying the one before.",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+        return None
+
+    def _files(self) -> list[Path]:
+        """Oldest first."""
+        return sorted(self._folder.glob(f"{self._training}-*{SUFFIX}"))
+
+
+def clear(folder: Path) -> None:
+    """Remove all checkpoints in a directory, and the directory if nothing else is in it."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if path.name.endswith((SUFFIX, f"{SUFFIX}.part")):
+            path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def fingerprint(*given: Any) -> str:
+    """The same for the same training: of all arrays by their bits, and of the rest by what it says of itself."""
+    digest = hashlib.sha256(__version__.encode())
+    for leaf in jax.tree.leaves(given, is_leaf=lambda leaf: leaf is None):
+        leaf = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        if eqx.is_array_like(leaf) and not isinstance(leaf, bool | int | float | complex):
+            array = np.asarray(leaf)
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        else:
+            digest.update(repr(leaf).encode())
+        digest.update(b";")
+    digest.update(str(jax.tree.structure(given)).encode())
+    return digest.hexdigest()
+
+
+class _DamagedError(ValueError):
+    """The file is not what was written."""
+
+
+def _is_key(leaf: Any) -> bool:
+    return eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _named(tree: PyTree, prefix: str) -> dict[str, Any]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def _encode(checkpoint: Checkpoint) -> bytes:
+    trees = {"state": checkpoint.state, "good": checkpoint.good, "history": checkpoint.history}
+    arrays = {name: leaf for prefix, tree in trees.items() for name, leaf in _named(tree, prefix).items()}
+    tensors = {
+        name: np.array(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C") for name, leaf in arrays.items()
+    }
+    payload = save(tensors, metadata={"said": json.dumps({"version": __version__, "seconds": checkpoint.seconds})})
+    return MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload
+
+
+def _unwrapped(content: bytes) -> bytes:
+    """What the checksum is of."""
+    head, payload = content[: len(MAGIC) + 65], content[len(MAGIC) + 65 :]
+    if not head.startswith(MAGIC):
+        raise _DamagedError("it is no checkpoint of this version's")
+    if head[len(MAGIC) :] != hashlib.sha256(payload).hexdigest().encode() + b"\n":
+        raise _DamagedError("its contents do not match its checksum")
+    return payload
+
+
+def _decode(content: bytes, like: TrainingState) -> Checkpoint:
+    payload = _unwrapped(content)
+    try:
+        tensors = load(payload)
+        said = json.loads(json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])["__metadata__"]["said"])
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise _DamagedError(str(error)) from error
+    state, good = (_filled(like, prefix, tensors) for prefix in ("state", "good"))
+    history = jax.tree.map(np.asarray, _filled(_no_history(like), "history", tensors))
+    return Checkpoint(state, good, history, float(said["seconds"]))
+
+
+def _filled(like: PyTree, prefix: str, tensors: dict[str, np.ndarray]) -> PyTree:
+    """The tree with the arrays of the file; how many layers or epochs they have is theirs to say."""
+    leaves = []
+    for name, leaf in _named(like, prefix).items():
+        if name not in tensors:
+            raise _DamagedError(f"it has no {name}")
+        array = tensors[name]
+        expected = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        if array.ndim != expected.ndim or array.dtype != expected.dtype:
+            raise _DamagedError(f"its {name} is of another kind")
+        leaves.append(jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else jnp.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)

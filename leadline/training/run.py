@@ -1,0 +1,197 @@
+"""A training from compiled call to compiled call: growth, a way back, checkpoints, and a word to whoever watches."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PyTree
+
+from leadline._compilation import jit_lightly
+from leadline.training.checkpoint import Checkpoint, Checkpoints
+from leadline.training.epochs import MAX_EPOCHS, SLOWER, History, Task
+from leadline.training.interruption import Interruption
+from leadline.training.pace import Paces
+from leadline.training.progress import Progress, Reporter
+from leadline.training.state import TrainingState
+from leadline.training.storage import Storage
+
+SECONDS_PER_CALL = 0.3
+"""Python looks at the training about this often."""
+
+MOST_SLOWED = 3
+"""Times that a run may diverge."""
+
+
+class TrainingDivergedError(RuntimeError):
+    """The free energy or its gradient stopped being a finite number, again and again."""
+
+
+class TrainingSlowedWarning(UserWarning):
+    """The same for the first few times: training goes on with a smaller learning rate."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told what."""
+
+    seeds: np.ndarray
+    """Of the runs."""
+    report: Reporter | None
+    on_epoch: Callable[[Progress], Any] | None
+    on_call: Callable[[TrainingState], Any] | None
+
+    def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
+        """Whether somebody wants the training to end."""
+        done, n = int(state.epoch), len(history.depth_mean)
+        if self.report is not None and n:
+            self.report(_progress(done, end, history, -1))
+        answers = []
+        if self.on_epoch is not None:
+            answers = [self.on_epoch(_progress(done - n + 1 + i, end, history, i)) for i in range(n)]
+        if self.on_call is not None:
+            answers.append(self.on_call(state))
+        return True in answers
+
+
+class Run:
+    """Compiled calls until all epochs are done or Ctrl-C is heard.
+
+    Where a call ends depends on how fast the machine is, and nothing else may: the states to go back to are those of
+    certain epochs.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        begun: Checkpoint,
+        storage: Storage,
+        make_pace: Callable[[], Paces],
+        watch: Watch,
+        train_epochs: Callable[[Task, TrainingState, Array], tuple[TrainingState, History]],
+        checkpoints: Checkpoints | None,
+    ):
+        self._task, self._storage, self._make_pace = task, storage, make_pace
+        self._watch, self._train_epochs, self._checkpoints = watch, train_epochs, checkpoints
+        self._since = time.perf_counter() - begun.seconds
+        self._begin(begun.state, begun.good, begun.history)
+
+    def _begin(self, state: TrainingState, good: TrainingState, history: History) -> None:
+        self._state, self._good, self._rows = state, good, [history]
+        self._done = int(state.epoch)
+        self.pace = self._make_pace()
+        self.pace.catch_up(self.history.validation_nll)
+        self._set_clock()
+
+    def _set_clock(self) -> None:
+        self._task = eqx.tree_at(lambda t: t.clock, self._task, self.pace.clock)
+
+    @property
+    def history(self) -> Any:
+        """One `History` of NumPy's arrays, a row for every epoch."""
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *self._rows)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._since
+
+    def to_its_end(self) -> TrainingState:
+        """The last state, with all layers there are."""
+        n_epochs, asked = 1, False
+        with Interruption() as interruption:
+            while self._done != self.pace.end and not ((interruption.asked or asked) and self._done):
+                n_epochs, asked = self._call(n_epochs)
+                if self._checkpoints is not None and self._checkpoints.due():
+                    self._save(self._checkpoints)
+        self._state = self._storage.all_of(self._storage.fit(self._state))
+        if self._checkpoints is not None:
+            self._save(self._checkpoints)
+        return self._state
+
+    def _save(self, checkpoints: Checkpoints) -> None:
+        checkpoints.save(Checkpoint(self._storage.whole(self._state), self._good, self.history, self.seconds))
+
+    def _call(self, n_epochs: int) -> tuple[int, bool]:
+        """Train for up to so many epochs. How many to take next, and whether somebody wants the training to end."""
+        if is_way_mark(self._done) and int(self._good.epoch) != self._done:
+            self._good = copied(self._storage.whole(self._state))
+        most = min(n_epochs, self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
+        begin = time.perf_counter()
+        state, history = self._train_epochs(self._task, self._storage.fit(self._state), jnp.array(most))
+        finished = int(state.epoch) - self._done  # waits for the device
+        seconds = time.perf_counter() - begin
+        diverged = ~np.asarray(_finite_runs((state.model, state.optimiser, state.validated)))
+        if np.any(diverged):
+            self._go_back(diverged, int(state.epoch))
+            return 1, False
+        self._state, self._done = state, self._done + finished
+        self._rows.append(jax.tree.map(lambda a: np.asarray(a)[:finished], history))
+        if self._done == self.pace.next_look:
+            self.pace.look(self.history.validation_nll)
+            self._set_clock()
+        asked = self._watch.tell(state, self._rows[-1], self.pace.end)
+        return _next_call(max(finished, 1), seconds), asked
+
+    def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:
+        """To the last good state, with smaller learning rates for the runs that diverged from it."""
+        slowed = np.asarray(self._good.slowed) + diverged
+        what = f"Training diverged by epoch {epoch} for the seeds {np.unique(self._watch.seeds[diverged]).tolist()}"
+        if slowed.max() > MOST_SLOWED:
+            raise TrainingDivergedError(
+                f"{what}, {MOST_SLOWED} times with smaller and smaller learning rates: the free energy or its gradient "
+                "is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
+            )
+        back = int(self._good.epoch)
+        warnings.warn(
+            f"{what}; going on from epoch {back} with {SLOWER:g} of the learning rate.",
+            TrainingSlowedWarning,
+            stacklevel=2,
+        )
+        self._storage.forget()
+        good = eqx.tree_at(lambda s: s.slowed, self._good, jnp.asarray(slowed, self._good.slowed.dtype))
+        self._begin(copied(good), good, jax.tree.map(lambda a: a[:back], self.history))
+
+
+def is_way_mark(epoch: int) -> bool:
+    """Whether the state of that epoch is one to go back to: powers of two, and multiples of MAX_EPOCHS."""
+    return epoch % MAX_EPOCHS == 0 or epoch & (epoch - 1) == 0
+
+
+def next_way_mark(epoch: int) -> int:
+    """The first after that epoch."""
+    return min(2 ** epoch.bit_length(), (epoch // MAX_EPOCHS + 1) * MAX_EPOCHS)
+
+
+copied = eqx.filter_jit(lambda state: jax.tree.map(jnp.copy, state))
+"""A state that stays when the other is trained on: a compiled call writes where it reads."""
+
+
+def _next_call(n_epochs: int, seconds: float) -> int:
+    """So many epochs that a call takes about SECONDS_PER_CALL, at most four times as many as in the last."""
+    wanted = int(n_epochs * SECONDS_PER_CALL / max(seconds, 1e-6))
+    return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
+
+
+@jit_lightly
+def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
+    """For every run, whether all of its numbers are finite."""
+    arrays = jax.tree.leaves(eqx.filter(batch, eqx.is_inexact_array))
+    return jnp.all(jnp.stack([jnp.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]), axis=0)
+
+
+def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:
+    now = jax.tree.map(lambda a: a[row], history)
+    return Progress(
+        epoch=epoch,
+        epochs=epochs,
+        nll=float(now.validation_nll.mean()),
+        free_energy=float((now.expected_nll + now.depth_kl + now.weight_kl).mean()),
+        depth_mean=float(now.depth_mean.mean()),
+        depth_std=float(now.depth_std.mean()),
+        support=(int(now.lowest.min()), int(now.highest.max())),
+    )

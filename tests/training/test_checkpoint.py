@@ -1,0 +1,286 @@
+"""A training that is cut off and started again ends with the bits of one that was left alone."""
+
+import dataclasses
+import os
+import resource
+import signal
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from leadline import (
+    RECIPES,
+    CategoricalLikelihood,
+    GaussianLikelihood,
+    InvalidArgumentError,
+    TrainingDivergedError,
+    train,
+)
+from leadline.training import checkpoint, loop, run
+from leadline.training.checkpoint import CheckpointWarning, clear, fingerprint
+from leadline.training.run import TrainingSlowedWarning
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+def training(folder=None, **options):
+    given = {"epochs": 200, "width": 8, "seeds": [1, 2], "n_restarts": 2, "checkpoint_every": 0.0, **options}
+    return train((X, Y), (X, Y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
+
+
+def assert_same_bits(one, other):
+    for a, b in zip(jax.tree.leaves(one.model), jax.tree.leaves(other.model), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for name in one.history:
+        np.testing.assert_array_equal(one.history[name], other.history[name])
+    assert one.epochs_of_seeds == other.epochs_of_seeds
+
+
+def stop_after(calls):
+    """An `on_call` that ends the training after so many compiled calls."""
+    left = iter(range(calls - 1))
+    return lambda _: next(left, None) is None
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return training()
+
+
+@pytest.mark.parametrize("calls", [1, 2, 4])
+def test_a_training_that_was_stopped_goes_on_to_the_same_bits(alone, tmp_path, calls):
+    first = training(tmp_path, on_call=stop_after(calls))
+    assert first.interrupted
+    assert first.epochs < 200
+    second = training(tmp_path)
+    assert not second.interrupted
+    assert_same_bits(second, alone)
+
+
+def test_checkpoints_change_nothing(alone, tmp_path):
+    assert_same_bits(training(tmp_path), alone)
+
+
+def test_only_the_last_two_are_kept_and_a_finished_training_is_not_trained_again(alone, tmp_path):
+    training(tmp_path)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert len(files) == 2
+    assert files[-1].split("-")[1] == "000000200"
+    told = []
+    again = training(tmp_path, report=told.append)
+    assert_same_bits(again, alone)
+    assert told == []
+
+
+@pytest.mark.parametrize("recipe", ["written", "published"])
+def test_what_the_other_recipes_keep_is_kept(tmp_path, recipe):
+    """The best model so far, and the noise of another kind."""
+    options = {"recipe": recipe, "epochs": 30, "n_restarts": 1}
+    training(tmp_path, on_call=stop_after(3), **options)
+    assert_same_bits(training(tmp_path, **options), training(**options))
+
+
+def test_a_length_that_the_data_decide_is_decided_alike(tmp_path):
+    x = RNG.normal(size=(80, 1))
+    given = ((x, x + 0.1 * RNG.normal(size=(80, 1))), 0.2, GaussianLikelihood(1))
+    options = {"own_length": True, "epochs": 400, "width": 4, "seeds": [3, 4], "n_restarts": 1}
+    alone = train(*given, **options)
+    for calls in (2, 3):  # before and after the decision, perhaps
+        train(*given, checkpoint_dir=tmp_path, checkpoint_every=0.0, on_call=stop_after(calls), **options)
+    resumed = train(*given, checkpoint_dir=tmp_path, **options)
+    assert_same_bits(resumed, alone)
+
+
+def test_layers_that_grew_are_kept(tmp_path):
+    """q(L) starts beyond the layers that are stored at first."""
+    from leadline.distributions import NormalDepth
+
+    deep = (NormalDepth(0.0, 5.0), NormalDepth(9.0, 2.0, 0.025, 0.975))
+    options = {"depth": deep, "epochs": 12, "seeds": [1], "n_restarts": 1, "recipe": "leadline"}
+    alone = training(**options)
+    training(tmp_path, on_call=stop_after(2), **options)
+    assert_same_bits(training(tmp_path, **options), alone)
+
+
+def test_another_training_does_not_go_on_from_it(alone, tmp_path):
+    training(tmp_path, on_call=stop_after(2))
+    other = training(tmp_path, seeds=[1, 3])
+    assert other.epochs == 200
+    np.testing.assert_array_equal(
+        other.history["validation_nll"][:, :2], training(seeds=[1, 3]).history["validation_nll"][:, :2]
+    )
+    assert_same_bits(training(tmp_path), alone)  # its own are still there
+
+
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied", "foreign"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_taken(alone, tmp_path, harm):
+    training(tmp_path, on_call=stop_after(4))
+    last = sorted(tmp_path.iterdir())[-1]
+    content = bytearray(last.read_bytes())
+    if harm == "truncated":
+        content = content[: len(content) // 2]
+    elif harm == "flipped":
+        content[len(content) // 2] ^= 4
+    elif harm == "emptied":
+        content = b""
+    else:
+        content = b"something else\n" + content
+    last.write_bytes(content)
+    with pytest.warns(CheckpointWarning, match=f"Cannot go on from the checkpoint .*{last.name}: it"):
+        resumed = training(tmp_path)
+    assert_same_bits(resumed, alone)
+
+
+def test_two_damaged_checkpoints_are_a_new_start(alone, tmp_path):
+    training(tmp_path, on_call=stop_after(4))
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(CheckpointWarning):
+        resumed = training(tmp_path)
+    assert_same_bits(resumed, alone)
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    """A thousand places of a file, head and body."""
+    training(tmp_path, on_call=stop_after(2), seeds=[1], n_restarts=1)
+    content = sorted(tmp_path.iterdir())[-1].read_bytes()
+    places = np.unique(np.concatenate([np.arange(200), np.random.default_rng(0).integers(len(content), size=800)]))
+    for place in places:
+        broken = bytearray(content)
+        broken[place] ^= 1 << (int(place) % 8)
+        with pytest.raises(checkpoint._DamagedError):
+            checkpoint._unwrapped(bytes(broken))
+
+
+def test_a_disk_that_is_full_does_not_stop_the_training(alone, tmp_path):
+    """A limit on the size of a file, below that of a checkpoint; the ones before stay."""
+    training(tmp_path, on_call=stop_after(3))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    heard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        with pytest.warns(CheckpointWarning, match="File too large. Training goes on without"):
+            resumed = training(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, heard)
+    assert_same_bits(resumed, alone)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_does_not_stop_the_training(alone, tmp_path):
+    tmp_path.chmod(0o555)
+    with pytest.warns(CheckpointWarning, match="Permission denied"):
+        assert_same_bits(training(tmp_path), alone)
+
+
+def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgumentError, match=r"`checkpoint_dir` must be a directory to write into, got .*file"):
+        training(tmp_path / "file")
+
+
+def test_clear_removes_checkpoints_and_nothing_else(tmp_path):
+    folder = tmp_path / "checkpoint"
+    training(folder, epochs=2)
+    (folder / "notes.txt").touch()
+    clear(folder)
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+    clear(folder)
+    assert not folder.exists()
+    clear(folder)  # and again
+
+
+def test_a_fingerprint_is_of_bits_and_words():
+    given = (np.arange(3.0), jax.random.key(1), "words", None, 0.5)
+    assert fingerprint(*given) == fingerprint(np.arange(3.0), jax.random.key(1), "words", None, 0.5)
+    others = [
+        (np.arange(3), jax.random.key(1), "words", None, 0.5),
+        (np.nextafter(np.arange(3.0), 9), jax.random.key(1), "words", None, 0.5),
+        (np.arange(3.0), jax.random.key(2), "words", None, 0.5),
+        (np.arange(3.0), jax.random.key(1), "word", "s", 0.5),
+        (np.arange(3.0), jax.random.key(1), "words", None, 0.25),
+        (np.arange(3.0)[:, None], jax.random.key(1), "words", None, 0.5),
+    ]
+    assert len({fingerprint(*given), *(fingerprint(*other) for other in others)}) == 7
+
+
+def diverging(folder=None, rate=30.0, **options):
+    """A learning rate that is a hundred times too large."""
+    recipe = dataclasses.replace(RECIPES["leadline"], name="fast", learning_rate=rate)
+    options = {"recipe": recipe, "epochs": 60, "depth": 1, "n_restarts": 1, **options}
+    return training(folder, **options)
+
+
+def test_only_the_run_that_diverges_goes_on_more_slowly(monkeypatch):
+    """A weight of the first of two runs becomes NaN, once, after epoch 20."""
+    options = {"epochs": 60, "n_restarts": 1}
+    alone = training(**options)
+    harmed, slowed = [], []
+    whole = loop.train_epochs_lightly
+
+    def harming(*given):
+        state, history = whole(*given)
+        if not harmed and int(state.epoch) > 20:
+            harmed.append(int(state.epoch))
+            state = eqx.tree_at(lambda s: s.model.depth_posterior.loc, state, replace_fn=lambda a: a.at[0].set(jnp.nan))
+        return state, history
+
+    monkeypatch.setattr(loop, "train_epochs_lightly", harming)
+    with pytest.warns(TrainingSlowedWarning, match=r"for the seeds \[1\]; going on from epoch 16 with 0.3 of the"):
+        other = training(on_call=lambda state: slowed.append(np.asarray(state.slowed).tolist()), **options)
+    assert slowed[-1] == [1, 0]
+    assert other.epochs == 60
+    for name, column in alone.history.items():
+        np.testing.assert_array_equal(other.history[name][:, 1], column[:, 1])
+        np.testing.assert_array_equal(other.history[name][:16], column[:16])
+    assert (other.history["validation_nll"][20:, 0] != alone.history["validation_nll"][20:, 0]).any()
+
+
+def test_the_way_back_is_the_same_however_long_the_calls_are(monkeypatch):
+    """Rates are made smaller at the epochs that the numbers say, not the clock."""
+    with pytest.warns(TrainingSlowedWarning, match=r"diverged by epoch \d+ for the seeds \[1(, 2)?\]; going on from"):
+        as_it_comes = diverging()
+    monkeypatch.setattr(run, "_next_call", lambda *_: 1)
+    with pytest.warns(TrainingSlowedWarning):
+        one_by_one = diverging()
+    assert_same_bits(as_it_comes, one_by_one)
+    assert np.isfinite(as_it_comes.history["free_energy"]).all()
+
+
+def test_the_way_back_is_the_same_after_a_resumption(tmp_path):
+    with pytest.warns(TrainingSlowedWarning):
+        alone = diverging()
+    with warnings.catch_warnings(action="ignore"):
+        for calls in (1, 2, 4, 6):
+            diverging(tmp_path, on_call=stop_after(calls))
+        resumed = diverging(tmp_path)
+    assert_same_bits(resumed, alone)
+
+
+def test_a_run_that_diverges_again_and_again_stops_with_the_reason():
+    with (
+        pytest.warns(TrainingSlowedWarning) as heard,
+        pytest.raises(
+            TrainingDivergedError, match="3 times with smaller and smaller learning rates: the free energy or"
+        ),
+    ):
+        diverging(rate=1e10, seeds=[1])
+    assert len(heard) == 3
+
+
+def test_way_marks_are_powers_of_two_and_then_every_512():
+    marks = [epoch for epoch in range(2000) if run.is_way_mark(epoch)]
+    assert marks == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536]
+    assert all(
+        run.next_way_mark(epoch) == min(mark for mark in [*marks, 2048] if mark > epoch) for epoch in range(2000)
+    )

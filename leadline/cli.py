@@ -3,7 +3,8 @@
 import re
 import sys
 import time
-from contextlib import nullcontext, suppress
+import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.experiments.records import check_out, read_record, write_record, writing
+from leadline.experiments.records import output, read_record, write_record, writing
 from leadline.experiments.reproduce import QUICK, Grid, missing
 from leadline.experiments.reproduce import reproduce as train_grid
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
@@ -23,12 +24,18 @@ from leadline.report.reproduction import write_comparison
 from leadline.report.summary import summarise, summarise_comparison, summarise_table
 from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
+from leadline.training.checkpoint import EVERY, CheckpointWarning, clear
 from leadline.training.progress import GridLine, ProgressLine
+from leadline.training.run import TrainingSlowedWarning
 
 if TYPE_CHECKING:  # these bring scikit-learn, and only the commands on tables need them
     from leadline.experiments.table import Parts
 
 MODEL = "model.safetensors"
+
+CheckpointEvery = Annotated[
+    float, typer.Option(help="Seconds between checkpoints, from which the same command goes on if it is cut off.")
+]
 
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",
@@ -77,7 +84,8 @@ def spiral(
     seed: Annotated[int, typer.Option(help="Decides the data, the initial weights and the noise.")] = 1,
     width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 32,
     out: Annotated[Path | None, typer.Option(help="Where record.json and spiral.png go.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
+    checkpoint_every: CheckpointEvery = EVERY,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record, or begin anew.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
 ) -> None:
     """Train on the paper's spiral data.
@@ -100,24 +108,35 @@ def spiral(
     given = {"temperature": temperature, "restarts": restarts, "epochs": epochs}
     more = "".join(f"-{name}{value}" for name, value in given.items() if value is not None)
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}{more}-seed{seed}"
-    check_out(out, force)
-
     console = Console(stderr=True)
-    try:
-        with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
-            run = run_spiral(settings, line)
-    except KeyboardInterrupt:
-        with suppress(OSError):  # not empty, if something else is in it
-            out.rmdir()
-        _fail("interrupted; nothing was written.", 130)
-    path = write_record(out, run.record)
-    with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):
-        draw(run, out / "spiral.png")
-    if not quiet:
-        typer.echo(summarise(run.record))
-        typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
-    if run.record.get("interrupted"):
-        raise typer.Exit(130)
+    with output(out, force, afresh=force) as checkpoints:
+        _say_what_is_begun(checkpoints, quiet)
+        try:
+            with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
+                run = run_spiral(settings, line, checkpoints, checkpoint_every)
+        except KeyboardInterrupt:
+            _fail(_cut_off(checkpoints), 130)
+        path = write_record(out, run.record)
+        with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):
+            draw(run, out / "spiral.png")
+        if not quiet:
+            typer.echo(summarise(run.record))
+            typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
+        if run.record.get("interrupted"):
+            _fail(_cut_off(checkpoints), 130)
+        clear(checkpoints)
+
+
+def _say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
+    if checkpoints.is_dir() and not quiet:
+        typer.echo(f"an unfinished training is in {checkpoints}: going on from there, if it is this one", err=True)
+
+
+def _cut_off(checkpoints: Path) -> str:
+    """What to do after Ctrl-C."""
+    if checkpoints.is_dir() and any(checkpoints.iterdir()):
+        return "interrupted; the same command goes on from there."
+    return "interrupted; nothing was written."
 
 
 @app.command()
@@ -133,6 +152,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: published, one run at 5, 10, .. 30; minutes on a CPU.")
     ] = False,
+    checkpoint_every: CheckpointEvery = EVERY,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
 ) -> None:
     """Train the paper's grid and set it beside the published numbers.
@@ -153,21 +173,21 @@ def reproduce(
         "epochs": epochs,
     }
     grid = replace(grid, **{name: value for name, value in given.items() if value is not None})
-    check_out(out, force=True)  # nothing of another kind of run is overwritten
-    left = missing(grid, out)
-    if not quiet:
-        n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs
-        typer.echo(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
-    done = True
-    if left:
-        with nullcontext() if quiet else GridLine() as line:
-            done = train_grid(grid, out, line)
-    if not done:
-        _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
-    with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
-        written = write_comparison(grid, out)
-    if not quiet:
-        typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
+    with output(out, force=True, afresh=False):  # nothing of another kind of run is overwritten
+        left = missing(grid, out)
+        if not quiet:
+            n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs
+            typer.echo(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
+        done = True
+        if left:
+            with nullcontext() if quiet else GridLine() as line:
+                done = train_grid(grid, out, line, checkpoint_every)
+        if not done:
+            _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+        with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
+            written = write_comparison(grid, out)
+        if not quiet:
+            typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
 
 
 benchmarks = typer.Typer(help="Train on public data and write tables to compare.", no_args_is_help=True)
@@ -189,6 +209,7 @@ def uci(
     epochs: Annotated[
         int | None, typer.Option(help="At most, of each network. Default: 5,000, or 50,000 steps.")
     ] = None,
+    checkpoint_every: CheckpointEvery = EVERY,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Train on the UCI regression sets.
@@ -206,20 +227,20 @@ def uci(
     settings = sets.UciSettings(
         data, depths=depths, epochs=epochs, **{name: value for name, value in given.items() if value is not None}
     )
-    check_out(out, force=True)  # nothing of another kind of run is overwritten
-    left = sets.missing(settings, out)
-    if not quiet:
-        n_left, n_all = len(left), len(settings.names) * len(settings.depths)
-        typer.echo(f"{n_all} trainings of all splits, {n_all - n_left} of them done already, {n_left} to do")
-    with nullcontext() if quiet or not left else GridLine() as line:
-        done = sets.benchmark(settings, out, line)
-    comparison = write_comparison(out)
-    if not done:
-        _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
-    if not quiet:
-        typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
-        if comparison is not None:
-            typer.echo(f"wrote {comparison}: beside the published tables")
+    with output(out, force=True, afresh=False):  # nothing of another kind of run is overwritten
+        left = sets.missing(settings, out)
+        if not quiet:
+            n_left, n_all = len(left), len(settings.names) * len(settings.depths)
+            typer.echo(f"{n_all} trainings of all splits, {n_all - n_left} of them done already, {n_left} to do")
+        with nullcontext() if quiet or not left else GridLine() as line:
+            done = sets.benchmark(settings, out, line, checkpoint_every)
+        comparison = write_comparison(out)
+        if not done:
+            _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+        if not quiet:
+            typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
+            if comparison is not None:
+                typer.echo(f"wrote {comparison}: beside the published tables")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -273,7 +294,8 @@ def fit(
     ignore: Ignore = None,
     test: Test = 0.1,
     seed: Seed = 1,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
+    checkpoint_every: CheckpointEvery = EVERY,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record, or begin anew.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a column of a table from the others.
@@ -297,31 +319,32 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    check_out(out, force)
-    if not quiet:
-        _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
-        n_restarts = get_recipe(recipe).n_restarts if restarts is None else restarts
-        least, most, memory = expected_cost(parts, fmt, width, n_restarts)
-        typer.echo(
-            f"expecting {_duration(least)} to {_duration(most)} on one core, compilation included, and "
-            f"{memory / 1e9:.1f} GB of memory"
-        )
-    start = time.perf_counter()
-    try:
-        estimator.fit(parts.x, parts.y)
-    except KeyboardInterrupt:
-        with suppress(OSError):
-            out.rmdir()
-        _fail("interrupted; nothing was written.", 130)
-    record = record_of(estimator, parts, fmt, table.name, time.perf_counter() - start)
-    with writing(out / MODEL):
-        estimator.save(out / MODEL)
-    path = write_record(out, record)
-    if not quiet:
-        typer.echo(summarise_table(record))
-        typer.echo(f"wrote          {out / MODEL} and {path}; see also: leadline report {out}")
-    if record.get("interrupted"):
-        raise typer.Exit(130)
+    with output(out, force, afresh=force) as checkpoints:
+        estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+        if not quiet:
+            _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
+            n_restarts = get_recipe(recipe).n_restarts if restarts is None else restarts
+            least, most, memory = expected_cost(parts, fmt, width, n_restarts)
+            typer.echo(
+                f"expecting {_duration(least)} to {_duration(most)} on one core, compilation included, and "
+                f"{memory / 1e9:.1f} GB of memory"
+            )
+        _say_what_is_begun(checkpoints, quiet)
+        start = time.perf_counter()
+        try:
+            estimator.fit(parts.x, parts.y)
+        except KeyboardInterrupt:
+            _fail(_cut_off(checkpoints), 130)
+        record = record_of(estimator, parts, fmt, table.name, time.perf_counter() - start)
+        with writing(out / MODEL):
+            estimator.save(out / MODEL)
+        path = write_record(out, record)
+        if not quiet:
+            typer.echo(summarise_table(record))
+            typer.echo(f"wrote          {out / MODEL} and {path}; see also: leadline report {out}")
+        if record.get("interrupted"):
+            _fail(_cut_off(checkpoints), 130)
+        clear(checkpoints)
 
 
 @app.command()
@@ -459,12 +482,24 @@ def _number(text: str | None) -> Any:
 
 def main() -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except InvalidArgumentError as error:
         _fail(str(error), 2)
     except TrainingDivergedError as error:
         _fail(str(error), 1)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Ours is a note to the user; all others look as ever."""
+    if issubclass(category, CheckpointWarning | TrainingSlowedWarning):
+        typer.echo(f"leadline: note: {message}", err=True)
+    else:
+        _show_any_warning(message, category, *where)
+
+
+_show_any_warning = warnings.showwarning
 
 
 def _fail(message: str, status: int) -> NoReturn:

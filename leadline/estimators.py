@@ -29,6 +29,7 @@ from leadline.model import Model
 from leadline.predict import Uncertainty, rows_at_once, uncertainty
 from leadline.pruning import Pruning, effective_widths, prune
 from leadline.recipes import FOR_NUMBERS, Depth, Recipe, get_recipe, recipe_for_numbers
+from leadline.training.checkpoint import EVERY
 from leadline.training.data import as_bytes
 from leadline.training.loop import run_model, train
 from leadline.training.progress import Progress, ProgressLine
@@ -58,6 +59,10 @@ class DepthEstimator(BaseEstimator):
         all hold out the same, which then tell how much to believe each restart, and how wide the predictions are to be.
     random_state : seed; the same seed gives the same bits on one CPU.
     warm_start : whether `fit` starts from the network that the last `fit` left.
+    checkpoint_dir : where the training is written to as it goes on, if anywhere. The same `fit` (with a number for
+        `random_state`), cut off and started again, goes on from there, to the same bits on one CPU. What is there may
+        go when the fitted estimator is saved.
+    checkpoint_every : seconds between checkpoints.
     verbose : whether a progress line is shown.
     callback : called with a `Progress` for every epoch; returning True ends the training.
     """
@@ -77,6 +82,8 @@ class DepthEstimator(BaseEstimator):
         validation_fraction: float = 0.1,
         random_state: Any = None,
         warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = EVERY,
         verbose: bool = False,
         callback: Callable[[Progress], Any] | None = None,
     ):
@@ -92,6 +99,8 @@ class DepthEstimator(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.warm_start = warm_start
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_every = checkpoint_every
         self.verbose = verbose
         self.callback = callback
 
@@ -136,6 +145,8 @@ class DepthEstimator(BaseEstimator):
                 width=self.width,
                 seeds=[self.seed_],
                 start=self.model_ if self.warm_start and hasattr(self, "model_") else None,
+                checkpoint_dir=self.checkpoint_dir,
+                checkpoint_every=self.checkpoint_every,
                 report=line,
                 on_epoch=self.callback,
             )
@@ -279,6 +290,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         class_weight: Any = None,
         random_state: Any = None,
         warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = EVERY,
         verbose: bool = False,
         callback: Callable[[Progress], Any] | None = None,
     ):
@@ -295,6 +308,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
             validation_fraction=validation_fraction,
             random_state=random_state,
             warm_start=warm_start,
+            checkpoint_dir=checkpoint_dir,
+            checkpoint_every=checkpoint_every,
             verbose=verbose,
             callback=callback,
         )
@@ -405,6 +420,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         noise: Literal["constant", "input"] = "constant",
         random_state: Any = None,
         warm_start: bool = False,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = EVERY,
         verbose: bool = False,
         callback: Callable[[Progress], Any] | None = None,
     ):
@@ -421,6 +438,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
             validation_fraction=validation_fraction,
             random_state=random_state,
             warm_start=warm_start,
+            checkpoint_dir=checkpoint_dir,
+            checkpoint_every=checkpoint_every,
             verbose=verbose,
             callback=callback,
         )

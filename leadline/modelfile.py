@@ -79,7 +79,7 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
 
 def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """An estimator's parameters as JSON; what only Python knows is left out."""
-    result = {**parameters, "callback": None}
+    result = {**parameters, "callback": None, "checkpoint_dir": None}
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):

@@ -1,17 +1,58 @@
 """A run becomes a record on disk."""
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leadline import _files
 from leadline._checks import InvalidArgumentError
+from leadline.training.checkpoint import clear
 
 RECORD = "record.json"
+
+CHECKPOINTS = "checkpoints"
+"""The folder of a run that is not finished."""
+
+
+@contextmanager
+def output(out: Path, force: bool, afresh: bool) -> Iterator[Path]:
+    """A directory to write into, checked, that no other process writes into; gives the place of its checkpoints.
+
+    `force`: a finished record may be overwritten. `afresh`: nothing goes on from the checkpoints there are.
+    """
+    check_out(out, force)
+    try:
+        with _files.only_writer(out):
+            checkpoints = out / CHECKPOINTS
+            if afresh:
+                clear(checkpoints)
+            yield checkpoints
+    finally:
+        with suppress(OSError):
+            out.rmdir()  # if nothing came of it
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Where the checkpoints of what is in hand are, and how often they are written."""
+
+    folder: Path
+    every: float
+
+    def place(self, what: object) -> Path:
+        return self.folder / hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+    def no_more(self, what: object) -> None:
+        """It is in the tables now."""
+        clear(self.place(what))
+        with suppress(OSError):
+            self.folder.rmdir()  # the last one's
 
 
 def check_out(out: Path, force: bool) -> None:

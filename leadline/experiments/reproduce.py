@@ -13,9 +13,10 @@ from pathlib import Path
 import jax
 
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_entries, check_integer
-from leadline.experiments.records import as_row, read_rows, write_rows
+from leadline.experiments.records import CHECKPOINTS, Keep, as_row, read_rows, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
+from leadline.training.checkpoint import EVERY
 from leadline.training.interruption import Interruption
 from leadline.training.progress import Progress, Teller
 from leadline.training.run import TrainingDivergedError
@@ -103,9 +104,9 @@ def _identity(row: dict[str, str]) -> tuple[float, int]:
     return float(row["omega"]), int(row["seed"])
 
 
-def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
+def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_every: float = EVERY) -> bool:
     """Train what is missing; every chunk is on disk as soon as it is done. Whether all is done: Ctrl-C leaves the
-    chunks in hand out.
+    chunks in hand to the next time, which goes on from their checkpoints.
 
     A training that diverges does not stop the others; at the end it is an error.
     """
@@ -114,8 +115,9 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
     diverged: list[str] = []
     meter = _Meter(chunks, tell, stopped)
     work = _on_a_gpu if _on_accelerator() else _on_all_cores
+    keep = Keep(out / CHECKPOINTS, checkpoint_every)
     try:
-        for chunk, rows, seconds in work(chunks, meter, stopped):
+        for chunk, rows, seconds in work(chunks, meter, stopped, keep):
             if isinstance(rows, TrainingDivergedError):
                 first = chunk[0]
                 diverged.append(f"{first.recipe}, {first.depth}, omega {first.omega:g} and beside it: {rows}")
@@ -128,6 +130,7 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None) -> bool:
             took = {"recipe": rows[0]["recipe"], "depth": " + ".join(depths), "runs": len(chunk)}
             took |= {"epochs": rows[0]["epochs"], "training_seconds": rows[0]["seconds"], "seconds": round(seconds, 3)}
             write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": rows[0]["device"]}])
+            keep.no_more(chunk)
     except KeyboardInterrupt:
         stopped.set()
     if diverged:
@@ -139,7 +142,7 @@ Done = tuple[Chunk, list[dict[str, str]] | TrainingDivergedError, float]
 Trained = Iterator[Done]
 
 
-def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
+def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, keep: Keep) -> Trained:
     """One after the other; while one trains, the programs of its evaluation and of the next one are compiled."""
     with ThreadPoolExecutor(1) as aside:
         prepared: list[Future[None]] = []
@@ -150,7 +153,7 @@ def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) ->
 
         for i, chunk in enumerate(chunks):
             wait(prepared)
-            done = _train(chunk, partial(watch, i), stopped)
+            done = _train(chunk, partial(watch, i), stopped, keep)
             if done is None:
                 stopped.set()
                 return
@@ -164,10 +167,12 @@ def _compile(chunk: Chunk) -> None:
         run_spirals(chunk, None, lambda: True)
 
 
-def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event) -> Trained:
+def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, keep: Keep) -> Trained:
     """As many at a time as there are cores: a second core gains nothing within one small training."""
     with Interruption() as interruption, ThreadPoolExecutor(_n_cores()) as pool:
-        waiting = {pool.submit(_train, chunk, partial(meter.report, i), stopped) for i, chunk in enumerate(chunks)}
+        waiting = {
+            pool.submit(_train, chunk, partial(meter.report, i), stopped, keep) for i, chunk in enumerate(chunks)
+        }
         try:
             while waiting:
                 finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -182,12 +187,12 @@ def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event
                 stopped.set()
 
 
-def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event) -> Done | None:
+def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event, keep: Keep) -> Done | None:
     if stopped.is_set():
         return None
     start = time.perf_counter()
     try:
-        runs = run_spirals(chunk, report, stopped.is_set)
+        runs = run_spirals(chunk, report, stopped.is_set, keep.place(chunk), keep.every)
     except TrainingDivergedError as error:
         return chunk, error, time.perf_counter() - start
     if any(run.record.get("interrupted") for run in runs):

@@ -25,6 +25,7 @@ from leadline.model import Model
 from leadline.predict import depth_masses, evaluate_free_energy, predict
 from leadline.pruning import effective_widths
 from leadline.recipes import RECIPES, Depth, Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.training.checkpoint import EVERY
 from leadline.training.loop import Training, run_model, train
 from leadline.training.progress import Reporter
 
@@ -79,16 +80,26 @@ class SpiralRun:
     """Of the classes of the test part."""
 
 
-def run_spiral(settings: SpiralSettings, report: Reporter | None = None) -> SpiralRun:
-    return run_spirals([settings], report)[0]
+def run_spiral(
+    settings: SpiralSettings,
+    report: Reporter | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_every: float = EVERY,
+) -> SpiralRun:
+    return run_spirals([settings], report, None, checkpoint_dir, checkpoint_every)[0]
 
 
 def run_spirals(
-    settings: list[SpiralSettings], report: Reporter | None = None, stop: Callable[[], bool] | None = None
+    settings: list[SpiralSettings],
+    report: Reporter | None = None,
+    stop: Callable[[], bool] | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_every: float = EVERY,
 ) -> list[SpiralRun]:
     """Train them all side by side; they may differ in omega, depth and seed alone.
 
-    `stop` is asked a few times a second whether to end before the time; the records then say `interrupted`.
+    `stop` is asked a few times a second whether to end before the time; the records then say `interrupted`. With a
+    `checkpoint_dir` they go on from there the next time.
     """
     given = settings[0]
     for one in settings:
@@ -108,6 +119,8 @@ def run_spirals(
         epochs=common.epochs,
         width=common.width,
         seeds=[one.seed for one in settings],
+        checkpoint_dir=checkpoint_dir,
+        checkpoint_every=checkpoint_every,
         report=report,
         on_call=None if stop is None else lambda _: stop(),
     )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 HISTORY_ROWS = 200
 """Epochs that a record keeps of the history."""
 
+NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
+"""Parameters that decide nothing about the result."""
+
 Estimator = DepthClassifier | DepthRegressor
 
 
@@ -114,7 +117,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str, s
         "free_energy": estimator.free_energy_,
         "free_energy_terms": estimator.free_energy_terms_,
         "history": _thinned(estimator.history_),
-        "settings": {key: value for key, value in estimator.get_params().items() if key != "callback"},
+        "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
         "seconds": round(seconds, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,

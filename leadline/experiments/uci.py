@@ -17,11 +17,12 @@ from leadline._version import __version__
 from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
 from leadline.ensemble import calibration_of, depth_summary, predictive_mixture
-from leadline.experiments.records import read_rows, write_rows
+from leadline.experiments.records import CHECKPOINTS, Keep, read_rows, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
 from leadline.model import Model
 from leadline.predict import rows_at_once
 from leadline.recipes import DEPTHS, recipe_for_numbers
+from leadline.training.checkpoint import EVERY
 from leadline.training.loop import Training, train
 from leadline.training.progress import Progress, Teller
 
@@ -100,17 +101,19 @@ def missing(settings: UciSettings, out: Path) -> list[Chunk]:
     return chunks
 
 
-def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None) -> bool:
+def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, checkpoint_every: float = EVERY) -> bool:
     """Train what is missing; a table has the rows of a set as soon as its splits are done. Whether all is done: Ctrl-C
-    leaves the set in hand out."""
+    leaves the set in hand to the next time, which goes on from its checkpoint."""
     chunks = missing(settings, out)
+    keep = Keep(out / CHECKPOINTS, checkpoint_every)
     for i, (name, depth, splits) in enumerate(chunks):
 
         def report(now: Progress, i: int = i) -> None:
             if tell is not None:
                 tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
 
-        rows = run_splits(settings.data, name, depth, splits, settings.epochs, report)
+        what = (name, depth, splits)
+        rows = run_splits(settings.data, *what, settings.epochs, report, keep.place(what), checkpoint_every)
         if rows is None:
             return False
         path = table_path(out, depth)
@@ -118,6 +121,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None) -> b
         every = read_rows(path) + [{key: str(value) for key, value in row.items()} for row in rows]
         every.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"], int(row["split"])))
         write_rows(path, every)
+        keep.no_more(what)
     return True
 
 
@@ -128,6 +132,8 @@ def run_splits(
     splits: list[int],
     epochs: int | None = None,
     report: Callable[[Progress], None] | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_every: float = EVERY,
 ) -> list[dict[str, Any]] | None:
     """Train on the splits of a set side by side, a row for each; nothing if interrupted.
 
@@ -151,7 +157,7 @@ def run_splits(
         seeds=[1 + split for split in splits],
     )
     compiling = train_for(epochs=1)
-    training = train_for(epochs=epochs, report=report)
+    training = train_for(epochs=epochs, report=report, checkpoint_dir=checkpoint_dir, checkpoint_every=checkpoint_every)
     if training.interrupted:
         return None
     described = {"depth": depth, "max_epochs": "" if epochs is None else epochs}

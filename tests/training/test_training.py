@@ -31,6 +31,7 @@ from leadline import (
 from leadline.datasets import spiral_parts
 from leadline.recipes import TEMPERATURES
 from leadline.training import loop
+from leadline.training import run as calls
 from leadline.training.data import check_tables, make_data, make_part
 from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
@@ -126,7 +127,7 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
 
 
 def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back(monkeypatch):
-    monkeypatch.setattr(loop, "SECONDS_PER_CALL", 0.02)  # layers move between calls: have many
+    monkeypatch.setattr(calls, "SECONDS_PER_CALL", 0.02)  # layers move between calls: have many
     capacities = []
     rising = (PoissonDepth(0.1), PoissonDepth(6.0, 0.95))
     result = small_train(

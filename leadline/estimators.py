@@ -2,6 +2,7 @@
 
 import abc
 import os
+import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -603,24 +604,49 @@ _NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
 def load(path: str | os.PathLike[str]) -> "DepthClassifier | DepthRegressor":
     """The estimator that `save` wrote."""
     config, tensors = modelfile.read(path)
+    with modelfile.reading(path):
+        return _rebuilt(config, tensors, path)
+
+
+def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> "DepthClassifier | DepthRegressor":
     kinds = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}
     if config.get("estimator") not in kinds:
         raise InvalidArgumentError(
             f"`path`: {path} holds {config.get('estimator')!r}, which this version does not know."
         )
-    kind = kinds[config["estimator"]]
-    estimator = kind(**modelfile.rebuild_parameters(config["parameters"], tensors))
-    for name, value in config["fitted"].items():
+    estimator = kinds[config["estimator"]](**modelfile.rebuild_parameters(config["parameters"], tensors))
+    fitted = config["fitted"] | {name: tensor for name, tensor in tensors.items() if "." not in name}
+    for name, value in fitted.items():
+        if not re.fullmatch("[a-z][a-z0-9_]*_", name) or hasattr(type(estimator), name):
+            raise ValueError(f"it has a {name!r}")  # what `fit` learns ends in an underscore
         setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
-    for name, value in tensors.items():
-        if "." not in name:
-            setattr(estimator, name, value)
     estimator.depth_support_ = tuple(estimator.depth_support_)
     estimator.history_ = {
         name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
     }
-    estimator.model_ = modelfile.rebuild(config["model"], tensors)
-    if isinstance(estimator, DepthRegressor) and not hasattr(estimator, "spread_"):  # written by an older version
-        equal = no_calibration(estimator.model_.runs[0], np.size(estimator.y_mean_))
-        estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
+    estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
+    _check_fitted(estimator)
     return estimator
+
+
+def _check_fitted(estimator: "DepthClassifier | DepthRegressor") -> None:
+    """What predictions need is there, and of the right size."""
+    models = estimator.model_
+    n_inputs, likelihood = models.network.n_inputs, models.likelihood
+    sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,), "seed_": ()}
+    if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
+        sizes |= {"classes_": (likelihood.n_classes,)}
+    elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, RegressionLikelihood):
+        n_targets = likelihood.n_targets
+        if not hasattr(estimator, "spread_"):  # of an older version
+            equal = no_calibration(models.runs[0], n_targets)
+            estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
+        each = () if n_targets == 1 and np.ndim(estimator.y_mean_) == 0 else (n_targets,)
+        sizes |= {"y_mean_": each, "y_scale_": each, "restart_shares_": models.runs, "spread_": (n_targets,)}
+    else:
+        raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
+    for name, size in sizes.items():
+        if np.shape(getattr(estimator, name)) != size:
+            raise ValueError(f"{name} has the shape {np.shape(getattr(estimator, name))}, not {size}")
+    if getattr(estimator, "n_features_in_", None) != n_inputs or not isinstance(estimator.seed_, int):
+        raise ValueError("n_features_in_ or seed_ is not the network's")

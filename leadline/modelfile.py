@@ -4,10 +4,13 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -16,7 +19,7 @@ from safetensors.numpy import save
 from leadline._checks import InvalidArgumentError
 from leadline._files import write_whole
 from leadline._version import __version__
-from leadline.distributions import CategoricalDepth, FixedDepth, NormalDepth, PoissonDepth
+from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.model import Model
@@ -59,6 +62,21 @@ def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
     return {"module": kind, "fields": fields}
 
 
+WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What goes wrong when a file says something else than was ever written; its checksum may be right all the same."""
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever is wrong with what a file says becomes one sentence."""
+    try:
+        yield
+    except InvalidArgumentError:
+        raise
+    except WRONG as error:
+        raise InvalidArgumentError(f"`path`: {path} does not hold what Leadline writes: {error!r}.") from error
+
+
 def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
     """The module that was described."""
     kind = _MODULES.get(description["module"])
@@ -72,14 +90,52 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
         if "module" in given:
             value = rebuild(given, tensors)
         else:
-            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else given["value"]
+            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
         object.__setattr__(module, field.name, value)
     return module
 
 
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """A value that the field may have."""
+    choices = get_args(field.type)
+    fits = {float: isinstance(value, int | float), int: isinstance(value, int) and not isinstance(value, bool)}
+    if not (value in choices if get_origin(field.type) is Literal else fits.get(field.type, value is None)):
+        raise ValueError(f"{field.name} is {value!r}")
+    return value
+
+
+def check_fits_together(models: Any) -> Model:
+    """The models, if their parts are such, and of such sizes, as one training makes."""
+    if not isinstance(models, Model):
+        raise TypeError(f"the model is a {type(models).__name__}")
+    for name in ("depth_prior", "depth_posterior"):
+        if not isinstance(getattr(models, name), DepthDistribution):
+            raise TypeError(f"{name} is a {type(getattr(models, name)).__name__}")
+    first, deeper = models.network.first, models.network.deeper
+    runs, width, n_inputs = first.layer.weight_mean.shape
+    layers, n_outputs = deeper.layer.weight_mean.shape[1], models.likelihood.n_outputs
+    for block, stack, n_in in ((first, (runs,), n_inputs), (deeper, (runs, layers), width)):
+        _check_linear(block.layer, stack, width, n_in)
+        _check_linear(block.head, stack, n_outputs, width)
+    for array in jax.tree.leaves((models.likelihood, models.depth_prior, models.depth_posterior)):
+        if array.shape[:1] != (runs,):
+            raise ValueError(f"there are {runs} runs, and an array of shape {array.shape}")
+    return models
+
+
+def _check_linear(linear: GaussianLinear, stack: tuple[int, ...], n_out: int, n_in: int) -> None:
+    sizes = {"weight_mean": (n_out, n_in), "weight_raw": (n_out, n_in), "bias_mean": (n_out,), "bias_raw": (n_out,)}
+    sizes |= {"log_input_scale": (n_in,), "log_output_scale": (n_out,)} if linear.prior == "unit" else {}
+    for name, shape in sizes.items():
+        array = getattr(linear, name)
+        if array.shape != (*stack, *shape) or array.dtype.kind != "f":
+            raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, not float{[*stack, *shape]}")
+
+
 def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """An estimator's parameters as JSON; what only Python knows is left out."""
-    result = {**parameters, "callback": None, "checkpoint_dir": None}
+    result = {name: value for name, value in parameters.items() if not name.startswith("checkpoint_")}
+    result["callback"] = None
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):
@@ -121,11 +177,19 @@ def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
     try:
-        write_whole(path, save(tensors, metadata=header))
+        write_whole(path, _in_order(save(tensors, metadata=header)))
     except (OSError, SafetensorError) as error:
         raise InvalidArgumentError(
             f"`path`: cannot write {path}: {getattr(error, 'strerror', None) or error}."
         ) from error
+
+
+def _in_order(content: bytes) -> bytes:
+    """A safetensors file whose header is sorted, so that the same model is the same file."""
+    n = int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8 : 8 + n]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + content[8 + n :]
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
@@ -147,7 +211,11 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
         )
     if header.get("checksum") != _checksum(header, tensors):
         raise InvalidArgumentError(f"`path`: {path} is damaged: its contents do not match its checksum.")
-    return json.loads(header["config"]), tensors
+    with reading(path):
+        config = json.loads(header["config"])
+        if not isinstance(config, dict):
+            raise TypeError(f"its configuration is a {type(config).__name__}")
+    return config, tensors
 
 
 def _checksum(header: dict[str, str], tensors: Tensors) -> str:

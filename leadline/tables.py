@@ -22,6 +22,8 @@ Task = Literal["classification", "regression"]
 TargetKind = Literal["number", "boolean", "text"]
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _NAMELESS = "Unnamed: "
+LONGEST = 60
+"""Characters of a name or a value in a sentence."""
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 
@@ -62,12 +64,12 @@ class TableFormat:
         return asdict(self)
 
     @staticmethod
-    def from_json(content: dict[str, Any]) -> "TableFormat":
+    def from_json(content: Any) -> "TableFormat":
         try:
             columns = tuple(Column(**{**column, "levels": tuple(column["levels"])}) for column in content["columns"])
             return TableFormat(**{**content, "columns": columns})
-        except (KeyError, TypeError) as error:
-            words = f"must be what `to_json` wrote, got keys {_some(content)}"
+        except (KeyError, TypeError, AttributeError) as error:
+            words = f"must be what `to_json` wrote, got {error!r}"
             raise InvalidArgumentError(f"The format of a table {words}; fit again to write it anew.") from error
 
 
@@ -181,7 +183,7 @@ def learn_format(
     _check_categories(columns, len(frame))
     _check_missing(frame, columns, "fill them in, leave the columns out with `--ignore`, or use `--impute`")
     if not columns:
-        why = ", ".join(f"{name}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
+        why = ", ".join(f"{_shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
         raise InvalidArgumentError(f"The table must have a column to learn from beside `{target}`, got none ({why}).")
     return fmt
 
@@ -298,12 +300,12 @@ def _whole(values: np.ndarray) -> np.ndarray:
 def _check_values(column: Any, right: np.ndarray, must: str) -> None:
     if not right.all():
         got = f"got '{column.iloc[np.argmin(right)]}' in row {np.argmin(right) + 1}"
-        raise InvalidArgumentError(f"Column `{column.name}` must hold {must}, {got}; correct that value.")
+        raise InvalidArgumentError(f"Column `{_shown(column.name)}` must hold {must}, {got}; correct that value.")
 
 
 def _check_missing(frame: "pandas.DataFrame", columns: Iterable[Column], way_out: str) -> None:
     missing = {column.name: _numbers(frame[column.name])[1] for column in columns if column.fill is None}
-    found = [f"`{name}` ({_rows(where)})" for name, where in missing.items() if where.any()]
+    found = [f"`{_shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
     if found:
         raise InvalidArgumentError(f"Values are missing in {', '.join(found)}; {way_out}.")
 
@@ -324,7 +326,9 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
         name, what = next(iter(trouble.items()))
         more = f" (and so do {', '.join(f'`{other}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
         flags = " ".join(f"--ignore {shlex.quote(name)}" for name in trouble)
-        raise InvalidArgumentError(f"Column `{name}` holds {what}{more}; correct it or leave it out with `{flags}`.")
+        raise InvalidArgumentError(
+            f"Column `{_shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
+        )
 
 
 def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
@@ -351,5 +355,11 @@ def _rows(where: np.ndarray) -> str:
 
 
 def _some(things: Iterable[object], most: int = 10) -> str:
-    words = [str(thing) for thing in things]
+    words = [_shown(thing) for thing in things]
     return ", ".join(words[:most] + ["..."] * (len(words) > most))
+
+
+def _shown(thing: object) -> str:
+    """On one line, and not too long, whatever stands in the file."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(thing))
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

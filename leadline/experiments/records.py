@@ -26,12 +26,17 @@ def output(out: Path, force: bool, afresh: bool) -> Iterator[Path]:
 
     `force`: a finished record may be overwritten. `afresh`: nothing goes on from the checkpoints there are.
     """
-    check_out(out, force)
+    _check_place(out)
     try:
         with _files.only_writer(out):
             checkpoints = out / CHECKPOINTS
-            if afresh:
+            finished = not force and (out / RECORD).exists() and not _interrupted(out / RECORD)
+            if afresh or finished:
                 clear(checkpoints)
+            if finished:
+                raise InvalidArgumentError(
+                    f"`out` {out} holds a finished record already; choose another or use --force."
+                )
             yield checkpoints
     finally:
         with suppress(OSError):
@@ -55,12 +60,10 @@ class Keep:
             self.folder.rmdir()  # the last one's
 
 
-def check_out(out: Path, force: bool) -> None:
-    """Refuse a directory that holds a finished record, or that cannot be one, before any work is done."""
+def _check_place(out: Path) -> None:
+    """Refuse what cannot be written into before any work is done."""
     if out.exists() and not out.is_dir():
         raise InvalidArgumentError(f"`out` must be a directory, got the file {out}.")
-    if not force and (out / RECORD).exists() and not _interrupted(out / RECORD):
-        raise InvalidArgumentError(f"`out` {out} holds a finished record already; choose another or use --force.")
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".write-test"
@@ -94,7 +97,7 @@ def read_record(out: Path) -> dict[str, Any]:
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.")
     try:
         record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"`run`: {path} cannot be read: {error}.") from error
     if not isinstance(record, dict) or "depth_pmf" not in record:
         raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from leadline import plots
-from leadline.experiments.records import writing
+from leadline._checks import InvalidArgumentError
+from leadline.experiments.records import write_whole
 
 Record = dict[str, Any]
 
@@ -107,12 +108,11 @@ def page(record: Record) -> str:
 
 def write_page(record: Record, path: Path) -> Path:
     """Write the page whole or not at all."""
-    text = page(record)
-    part = path.with_name(path.name + ".part")
-    with writing(path):
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    return path
+    try:
+        text = page(record)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidArgumentError(f"`run`: the record does not hold what Leadline writes: {error!r}.") from error
+    return write_whole(path, text)
 
 
 # Words

@@ -1,0 +1,34 @@
+"""A short version of `make torture`: readers get a thousand files that were never written so."""
+
+import json
+
+import pytest
+
+from tests.fuzzing import SHARES, campaign
+from tests.torture import Torture, outputs
+
+pytestmark = pytest.mark.usefixtures("as_users_have_it")
+
+
+def test_readers_take_a_file_or_refuse_it_with_one_sentence(tmp_path):
+    results = campaign(tmp_path, 1500, seed=7)
+    assert {kind: counts["failed"] for kind, counts in results.items() if counts["failed"]} == {}
+    for kind, share in SHARES.items():
+        counts = results[kind]
+        assert counts["taken"] + counts["refused"] == round(share * 1500)
+        assert counts["refused"] > 0
+    assert results["model"]["taken"] > 0  # the mutations are not all coarse
+
+
+def test_a_command_that_is_killed_again_and_again_gives_what_it_gives_alone(tmp_path):
+    torture = Torture(tmp_path, seed=3)
+    assert torture.killed("spiral", 4)["kills"] == 4
+    assert torture.killed_while_writing("spiral", 2) == 2
+    assert torture.damaged(2) == 2
+    torture.two_at_once()
+
+
+def test_what_is_compared_is_not_the_time(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"x": 1, "seconds": 2}))
+    (tmp_path / "b.csv").write_text("x,seconds\n1,2\n")
+    assert outputs(tmp_path) == {"a.json": {"x": 1}, "b.csv": [{"x": "1"}]}

@@ -299,7 +299,7 @@ def _whole(values: np.ndarray) -> np.ndarray:
 
 def _check_values(column: Any, right: np.ndarray, must: str) -> None:
     if not right.all():
-        got = f"got '{column.iloc[np.argmin(right)]}' in row {np.argmin(right) + 1}"
+        got = f"got '{_shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
         raise InvalidArgumentError(f"Column `{_shown(column.name)}` must hold {must}, {got}; correct that value.")
 
 
@@ -318,14 +318,14 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
         levels = [level for level in column.levels if level != MISSING]
         example = next((level for level in levels if np.isnan(_number(level))), "")
         if levels and all(_DATE.match(level) for level in levels):
-            trouble[column.name] = f"dates such as {example!r}, which are neither numbers nor a category"
+            trouble[column.name] = f"dates such as {_shown(example)!r}, which are neither numbers nor a category"
         elif len(levels) > most:
-            what = f"{len(levels)} different values, not all of them numbers (such as {example!r})"
+            what = f"{len(levels)} different values, not all of them numbers (such as {_shown(example)!r})"
             trouble[column.name] = f"{what}, where a category of {rows} rows may have {most}"
     if trouble:
         name, what = next(iter(trouble.items()))
-        more = f" (and so do {', '.join(f'`{other}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
-        flags = " ".join(f"--ignore {shlex.quote(name)}" for name in trouble)
+        more = f" (and so do {', '.join(f'`{_shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
+        flags = " ".join(f"--ignore {shlex.quote(_shown(name))}" for name in trouble)
         raise InvalidArgumentError(
             f"Column `{_shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
         )
@@ -338,7 +338,7 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
         raise InvalidArgumentError(f"The target `{fmt.target}` {must}; name another target.")
     if fmt.task == "classification" and len(values) > max(2, len(labels) / 2):
         example = next((value for value in values if np.isnan(_number(str(value)))), values[0])
-        got = f"has {len(values)} classes in {len(labels)} rows (such as '{example}')"
+        got = f"has {len(values)} classes in {len(labels)} rows (such as '{_shown(example)}')"
         way_out = "name another target, or correct what is not a number and use `--task regression`"
         raise InvalidArgumentError(f"The target `{fmt.target}` {got}; {way_out}.")
 

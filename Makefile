@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: spiral test test-all check-estimators lint types bench wheel clean
+.PHONY: spiral test test-all check-estimators lint types bench torture lowest wheel clean
 
 spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 500 --out runs/spiral --force
@@ -29,11 +29,23 @@ types: $(VENV)/developed
 bench: $(VENV)/developed
 	$(BIN)/python benchmarks/step_time.py
 
+# Kills at random moments, damaged checkpoints, a full disk, 100,000 mutated files, 20,000 epochs killed ten times
+torture: $(VENV)/developed
+	$(BIN)/python -m tests.torture --out runs/torture
+
+# The tests with the lower ends of the ranges in pyproject.toml; the upper ends are what pip takes by itself
+lowest:
+	test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints/lowest.txt --editable ".[dev]"
+	$(VENV)-lowest/bin/python -m pip check
+	$(VENV)-lowest/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+
 wheel: $(VENV)/developed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) dist runs .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest dist runs .pytest_cache .ruff_cache
 
 # Two marker files: users of `make spiral` need not wait for the developers' tools.
 $(VENV)/installed: pyproject.toml
@@ -43,5 +55,7 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/developed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints/development.txt --editable ".[dev]"
+	$(BIN)/python -m pip check
 	touch $@ $(VENV)/installed

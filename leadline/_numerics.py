@@ -63,9 +63,18 @@ def _log_ndtr(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[
     return value, slope
 
 
-def scale_or_one(deviation: Any, mean: Any) -> Any:
-    """What to divide by to standardise: 1 where nothing varies but the last digits."""
-    return np.where(deviation > 10 * np.finfo(float).eps * np.abs(mean), deviation, 1.0)
+def mean_and_scale(values: np.ndarray, weight: np.ndarray | None = None) -> tuple[Any, Any]:
+    """What to subtract and to divide by to standardise columns, or one column: their means and standard deviations.
+
+    Where nothing varies but the last digits, the scale is 1, or so large that they vanish. Squares are taken in units
+    of the largest deviation where they would leave the range of a float.
+    """
+    mean = np.average(values, axis=0, weights=weight)
+    largest = np.abs(values - mean).max(axis=0)
+    unit = np.where((largest > 1e100) | ((largest > 0) & (largest < 1e-100)), largest, 1.0)
+    deviation = unit * np.sqrt(np.average(((values - mean) / unit) ** 2, axis=0, weights=weight))
+    varies = deviation > 10 * np.finfo(float).eps * np.abs(mean)
+    return mean, np.where(varies, deviation, np.maximum(1.0, 1e-12 * np.abs(mean)))
 
 
 def bucket(n_rows: int) -> int:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from leadline import ensemble, metrics, modelfile, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_share
-from leadline._numerics import scale_or_one
+from leadline._numerics import mean_and_scale
 from leadline.calibration import Calibration, no_calibration
 from leadline.likelihoods import (
     CategoricalLikelihood,
@@ -116,8 +116,7 @@ class DepthEstimator(BaseEstimator):
         Returns how many rows each restart trained on, counted by their weights.
         """
         x, y, weight = _distinct_rows(x, y, weight)
-        self.x_mean_ = np.average(x, axis=0, weights=weight)
-        self.x_scale_ = scale_or_one(np.sqrt(np.average((x - self.x_mean_) ** 2, axis=0, weights=weight)), self.x_mean_)
+        self.x_mean_, self.x_scale_ = mean_and_scale(x, weight)
         x = self._standardised(x)
         recipe = self._recipe
         if self.learning_rate_init is not None:
@@ -463,8 +462,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         some = weight > 0
         x, y, weight = _distinct_rows(np.asarray(x, float)[some], np.asarray(y, float)[some], weight[some])
         # A number each, or an array with one for each target: as y is.
-        self.y_mean_ = np.average(y, axis=0, weights=weight)
-        self.y_scale_ = scale_or_one(np.sqrt(np.average((y - self.y_mean_) ** 2, axis=0, weights=weight)), self.y_mean_)
+        self.y_mean_, self.y_scale_ = mean_and_scale(y, weight)
         if y.ndim == 1:
             self.y_mean_, self.y_scale_ = float(self.y_mean_), float(self.y_scale_)
         n_targets = 1 if y.ndim == 1 else y.shape[1]
@@ -497,14 +495,14 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
         """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
-        mean, variance = self._mean_and_variance(self._checked(X))
-        return (mean, np.sqrt(variance)) if return_std else mean
+        mean, std = self._mean_and_std(self._checked(X))
+        return (mean, std) if return_std else mean
 
-    def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         moments = ensemble.predict_restarts(self.model_, x, self._n_samples, self.seed_, self.restart_shares_)
         mean, square = moments[:, 0], moments[:, 1]
         variance = self._as_y(np.square(self.spread_) * np.maximum(square - mean**2, 0.0))
-        return self._in_units(mean), np.square(self.y_scale_) * variance
+        return self._in_units(mean), self.y_scale_ * np.sqrt(variance)
 
     def _as_y(self, values: np.ndarray) -> np.ndarray:
         """Without the axis of targets, if y has none."""
@@ -578,7 +576,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         grid = np.linspace(x.min() - margin, x.max() + margin, 300)
         names = getattr(self, "feature_names_in_", ["x"])
         rows = self._standardised(grid[:, None])
-        mean, parts = self._mean_and_variance(rows)[0], self._uncertainty(rows)
+        mean, parts = self._mean_and_std(rows)[0], self._uncertainty(rows)
         bands = (parts.noise, parts.weights, parts.depth)
         return plots.plot_fit(_axes(ax), grid, mean, *bands, x[:, 0], np.asarray(y, float), name=str(names[0]))
 

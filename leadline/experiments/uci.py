@@ -12,7 +12,7 @@ import numpy as np
 
 from leadline import metrics
 from leadline._checks import InvalidArgumentError, check_entries, check_integer
-from leadline._numerics import scale_or_one
+from leadline._numerics import mean_and_scale
 from leadline._version import __version__
 from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
@@ -176,9 +176,8 @@ class _Scales:
     """The units of a training part: the network sees columns and targets of mean 0 and deviation 1."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray):
-        self.x_mean, self.y_mean = x.mean(axis=0), y.mean()
-        self.x_scale = scale_or_one(x.std(axis=0), self.x_mean)
-        self.y_scale = float(scale_or_one(y.std(), self.y_mean))
+        self.x_mean, self.x_scale = mean_and_scale(x)
+        self.y_mean, self.y_scale = (float(number) for number in mean_and_scale(y))
 
     def apply(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (x - self.x_mean) / self.x_scale, (y - self.y_mean) / self.y_scale

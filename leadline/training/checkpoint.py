@@ -80,8 +80,10 @@ class Checkpoints:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write it, and forget all but the one before. A disk that is full is no reason to stop."""
-        epoch = int(checkpoint.state.epoch)
-        path = self._folder / f"{self._training}-{epoch:09d}-{int(checkpoint.state.step):06d}{SUFFIX}"
+        state = checkpoint.state
+        # A training that has gone back is further on than before it.
+        place = f"{int(state.slowed.sum()):04d}-{int(state.epoch):09d}-{int(state.step):06d}"
+        path = self._folder / f"{self._training}-{place}{SUFFIX}"
         try:
             write_whole(path, _encode(checkpoint))
             for old in self._files()[:-KEPT]:

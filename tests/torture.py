@@ -185,8 +185,8 @@ class Torture:
                 process.kill()
                 process.communicate()
             files = sorted((out / "checkpoints").glob("*.checkpoint"))
-            if not files:
-                continue
+            if not files or (out / "record.json").exists():
+                continue  # too early, or too late
             content = bytearray(files[-1].read_bytes())
             if done % 2:
                 content[self.rng.randrange(len(content))] ^= 1 << self.rng.randrange(8)

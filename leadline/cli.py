@@ -85,7 +85,7 @@ def spiral(
     width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 32,
     out: Annotated[Path | None, typer.Option(help="Where record.json and spiral.png go.")] = None,
     checkpoint_every: CheckpointEvery = EVERY,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record, or begin anew.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")] = False,
 ) -> None:
     """Train on the paper's spiral data.
@@ -109,16 +109,16 @@ def spiral(
     more = "".join(f"-{name}{value}" for name, value in given.items() if value is not None)
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}{more}-seed{seed}"
     console = Console(stderr=True)
-    with output(out, force, afresh=force) as checkpoints:
+    with output(out, force) as checkpoints:
         _say_what_is_begun(checkpoints, quiet)
         try:
             with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
                 run = run_spiral(settings, line, checkpoints, checkpoint_every)
         except KeyboardInterrupt:
             _fail(_cut_off(checkpoints), 130)
-        path = write_record(out, run.record)
         with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):
             draw(run, out / "spiral.png")
+        path = write_record(out, run.record)
         if not quiet:
             typer.echo(summarise(run.record))
             typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
@@ -173,7 +173,7 @@ def reproduce(
         "epochs": epochs,
     }
     grid = replace(grid, **{name: value for name, value in given.items() if value is not None})
-    with output(out, force=True, afresh=False):  # nothing of another kind of run is overwritten
+    with output(out, None):
         left = missing(grid, out)
         if not quiet:
             n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs
@@ -227,7 +227,7 @@ def uci(
     settings = sets.UciSettings(
         data, depths=depths, epochs=epochs, **{name: value for name, value in given.items() if value is not None}
     )
-    with output(out, force=True, afresh=False):  # nothing of another kind of run is overwritten
+    with output(out, None):
         left = sets.missing(settings, out)
         if not quiet:
             n_left, n_all = len(left), len(settings.names) * len(settings.depths)
@@ -295,7 +295,7 @@ def fit(
     test: Test = 0.1,
     seed: Seed = 1,
     checkpoint_every: CheckpointEvery = EVERY,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record, or begin anew.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a column of a table from the others.
@@ -319,7 +319,7 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    with output(out, force, afresh=force) as checkpoints:
+    with output(out, force) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))

@@ -21,22 +21,23 @@ CHECKPOINTS = "checkpoints"
 
 
 @contextmanager
-def output(out: Path, force: bool, afresh: bool) -> Iterator[Path]:
+def output(out: Path, force: bool | None) -> Iterator[Path]:
     """A directory to write into, checked, that no other process writes into; gives the place of its checkpoints.
 
-    `force`: a finished record may be overwritten. `afresh`: nothing goes on from the checkpoints there are.
+    A finished record is refused, or with `force` removed: what begins now is an unfinished run, which the same command
+    goes on with. None: what is written there has no record.
     """
     _check_place(out)
     try:
         with _files.only_writer(out):
-            checkpoints = out / CHECKPOINTS
-            finished = not force and (out / RECORD).exists() and not _interrupted(out / RECORD)
-            if afresh or finished:
-                clear(checkpoints)
-            if finished:
-                raise InvalidArgumentError(
-                    f"`out` {out} holds a finished record already; choose another or use --force."
-                )
+            record, checkpoints = out / RECORD, out / CHECKPOINTS
+            if force is not None and record.exists() and not _interrupted(record):
+                clear(checkpoints)  # if it was killed when all was done
+                if not force:
+                    raise InvalidArgumentError(
+                        f"`out` {out} holds a finished record already; choose another or use --force."
+                    )
+                record.unlink()
             yield checkpoints
     finally:
         with suppress(OSError):

@@ -1,5 +1,6 @@
 """The main job: train on the spiral, evaluate, record."""
 
+import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_at_least, check_integer
+from leadline._files import write_whole
 from leadline._version import __version__
 from leadline.datasets import spiral_parts
 from leadline.ensemble import (
@@ -196,4 +198,6 @@ def draw(run: SpiralRun, path: Path) -> None:
     figure.suptitle(
         f"recipe {record['recipe']}, depth {record['depth']}, {restarts}{record['epochs']} epochs", fontsize=10
     )
-    figure.savefig(path, dpi=120)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    write_whole(path, picture.getvalue())

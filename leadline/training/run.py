@@ -125,16 +125,19 @@ class Run:
         state, history = self._train_epochs(self._task, self._storage.fit(self._state), jnp.array(most))
         finished = int(state.epoch) - self._done  # waits for the device
         seconds = time.perf_counter() - begin
-        diverged = ~np.asarray(_finite_runs((state.model, state.optimiser, state.validated)))
+        rows = jax.tree.map(lambda a: np.asarray(a)[:finished], history)
+        diverged = ~np.asarray(_finite_runs((state.model, state.optimiser)))
+        for column in jax.tree.leaves(rows):  # of every epoch: what was not a number may be one again at the end
+            diverged |= ~np.isfinite(column).all(axis=0)
         if np.any(diverged):
             self._go_back(diverged, int(state.epoch))
             return 1, False
         self._state, self._done = state, self._done + finished
-        self._rows.append(jax.tree.map(lambda a: np.asarray(a)[:finished], history))
+        self._rows.append(rows)
         if self._done == self.pace.next_look:
             self.pace.look(self.history.validation_nll)
             self._set_clock()
-        asked = self._watch.tell(state, self._rows[-1], self.pace.end)
+        asked = self._watch.tell(state, rows, self.pace.end)
         return _next_call(max(finished, 1), seconds), asked
 
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:

@@ -270,7 +270,9 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert write_page(classification(), path) == path
     before = path.read_bytes()
     assert before.decode() == page(classification())
-    with pytest.raises(KeyError):
+    with pytest.raises(
+        InvalidArgumentError, match=r"the record does not hold what Leadline writes: KeyError\('depth_pmf'\)"
+    ):
         write_page({"name": "half a record"}, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

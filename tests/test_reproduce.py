@@ -84,9 +84,9 @@ def test_on_a_gpu_chunks_are_large_and_the_next_ones_programs_are_made_aside(tmp
     asked = []
     whole = grids.run_spirals
 
-    def run(chunk, report=None, stop=None):
+    def run(chunk, report=None, *rest):
         asked.append(([(one.depth, one.omega, one.seed) for one in chunk], report is None))
-        return whole(chunk, report, stop)
+        return whole(chunk, report, *rest)
 
     monkeypatch.setattr(grids, "run_spirals", run)
     assert reproduce(SMALL, tmp_path)

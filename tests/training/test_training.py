@@ -35,6 +35,7 @@ from leadline.training import run as calls
 from leadline.training.data import check_tables, make_data, make_part
 from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
+from leadline.training.run import TrainingSlowedWarning
 from leadline.training.state import fresh_layers, grow, init_state, shelve
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 
@@ -309,7 +310,10 @@ def test_regression_learns_the_noise():
 
 def test_divergence_is_one_sentence_and_never_a_result():
     """Depth 40 with weights of scale 1: the activations overflow in the first pass."""
-    with pytest.raises(TrainingDivergedError, match=r"diverged by epoch 1 for the seeds \[0\]"):
+    with (
+        pytest.warns(TrainingSlowedWarning, match="by epoch 1"),
+        pytest.raises(TrainingDivergedError, match=r"diverged by epoch 1 for the seeds \[0\]"),
+    ):
         train(**DATA, depth=40, recipe="written", width=32, batch_size=32, epochs=2, seeds=[0])
 
 

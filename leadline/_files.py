@@ -1,6 +1,8 @@
 """Files are written whole or not at all, and a directory has one writer."""
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -72,19 +74,17 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _lock(handle: int) -> bool:
-    """Whether the file is this process's now; the system takes it back when the process ends."""
+    """Whether the file is this process's now; the system takes it back when the process ends. A file system that knows
+    no locks is taken at its word: there, two processes are their user's to keep apart."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
+        if sys.platform == "win32":
+            import msvcrt
 
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
     return True

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.experiments.records import output, read_record, write_record, writing
+from leadline.experiments.records import output, read_record, write_record, write_whole, writing
 from leadline.experiments.reproduce import QUICK, Grid, missing
 from leadline.experiments.reproduce import reproduce as train_grid
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
@@ -380,7 +380,7 @@ def predict(
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        pandas.DataFrame(columns).to_csv(out, index=False, float_format="%.6g")
+        write_whole(out, pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g"))
     if not quiet:
         typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
 

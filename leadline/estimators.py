@@ -124,6 +124,10 @@ class DepthEstimator(BaseEstimator):
         check_share("validation_fraction", self.validation_fraction)
         if self.max_iter is not None:
             check_integer("max_iter", self.max_iter, 1)
+        if self.checkpoint_dir is not None and self.random_state is None:
+            raise InvalidArgumentError(
+                "`random_state` must be given with a `checkpoint_dir`, got None: without, no training is like another."
+            )
         own_length = self.early_stopping and len(x) > 1
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         temperature: Any = self.temperature
@@ -628,13 +632,14 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> "
 
 
 def _check_fitted(estimator: "DepthClassifier | DepthRegressor") -> None:
-    """What predictions need is there, and of the right size."""
+    """What predictions need is there, of the right size and in its range."""
     models = estimator.model_
     n_inputs, likelihood = models.network.n_inputs, models.likelihood
-    sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,), "seed_": ()}
+    sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
     if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
-        sizes |= {"classes_": (likelihood.n_classes,)}
+        _check_size("classes_", estimator.classes_, (likelihood.n_classes,))
     elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, RegressionLikelihood):
+        check_choice("noise", estimator.noise, FOR_NUMBERS)
         n_targets = likelihood.n_targets
         if not hasattr(estimator, "spread_"):  # of an older version
             equal = no_calibration(models.runs[0], n_targets)
@@ -644,7 +649,22 @@ def _check_fitted(estimator: "DepthClassifier | DepthRegressor") -> None:
     else:
         raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
     for name, size in sizes.items():
-        if np.shape(getattr(estimator, name)) != size:
-            raise ValueError(f"{name} has the shape {np.shape(getattr(estimator, name))}, not {size}")
-    if getattr(estimator, "n_features_in_", None) != n_inputs or not isinstance(estimator.seed_, int):
-        raise ValueError("n_features_in_ or seed_ is not the network's")
+        value = _check_size(name, getattr(estimator, name), size)
+        if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
+            raise ValueError(f"{name} is not made of finite numbers")
+        if not name.endswith("_mean_") and np.any(value < 0):
+            raise ValueError(f"{name} has a number below 0")
+    check_integer("seed_", estimator.seed_, 0)
+    check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
+    if getattr(estimator, "n_features_in_", None) != n_inputs:
+        raise ValueError("n_features_in_ is not the network's")
+
+
+MOST_SAMPLES = 1_000_000
+"""Of the weights, for a prediction from a file: more would only take the machine's memory."""
+
+
+def _check_size(name: str, value: Any, size: tuple[int, ...]) -> np.ndarray:
+    if np.shape(value) != size:
+        raise ValueError(f"{name} has the shape {np.shape(value)}, not {size}")
+    return np.asarray(value)

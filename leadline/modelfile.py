@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
-from leadline.model import Model
+from leadline.model import Model, check_fits
 from leadline.network import Block, UnboundedNetwork
 from leadline.recipes import Recipe
 
@@ -117,9 +118,15 @@ def check_fits_together(models: Any) -> Model:
     for block, stack, n_in in ((first, (runs,), n_inputs), (deeper, (runs, layers), width)):
         _check_linear(block.layer, stack, width, n_in)
         _check_linear(block.head, stack, n_outputs, width)
-    for array in jax.tree.leaves((models.likelihood, models.depth_prior, models.depth_posterior)):
+    if 0 in (runs, width, n_inputs):
+        raise ValueError(f"a network of {runs} runs, {width} wide, for {n_inputs} columns")
+    for array in jax.tree.leaves(models):
         if array.shape[:1] != (runs,):
             raise ValueError(f"there are {runs} runs, and an array of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError("there is a number in the model that is not finite")
+    jax.eval_shape(jax.vmap(lambda model: model.likelihood.moments(jnp.zeros((1, n_outputs)))), models)
+    check_fits("model", jax.vmap(Model.support)(models)[1], models.capacity)
     return models
 
 
@@ -202,7 +209,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {error}.") from error
-    if "leadline" not in header or not header.get("format", "").isdigit():
+    if "leadline" not in header or not re.fullmatch("[0-9]{1,9}", header.get("format", "")):
         raise InvalidArgumentError(f"`path`: {path} is a safetensors file, but not one of Leadline's.")
     if int(header["format"]) > FORMAT:
         raise InvalidArgumentError(

@@ -219,6 +219,16 @@ def mutated_table(text: str, rng: random.Random) -> bytes:
     )
 
 
+def _states(x: np.ndarray, y: np.ndarray, folder: Path) -> Any:
+    """The last state of a training that has left its checkpoints in the folder."""
+    from leadline import CategoricalLikelihood, train
+
+    states = []
+    given = {"width": 4, "epochs": 3, "seeds": [0], "n_restarts": 2, "on_call": states.append}
+    train((x, y), (x, y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
+    return states[-1]
+
+
 class Targets:
     """Real files of every kind, and the readers of their mutations; each gives a file's name and its reading."""
 
@@ -231,8 +241,9 @@ class Targets:
         x, y = make_classification(40, 4, random_state=0)
         options = {"width": 4, "n_restarts": 2, "max_iter": 3, "random_state": 0}
         self.models = [folder / "classes.safetensors", folder / "numbers.safetensors"]
-        DepthClassifier(**options, checkpoint_dir=folder / "kept").fit(x, y).save(self.models[0])
+        DepthClassifier(**options).fit(x, y).save(self.models[0])
         DepthRegressor(**options).fit(x, np.column_stack([y, x[:, 0]])).save(self.models[1])
+        self.state = _states(x, y, folder / "kept")
         self.checkpoint = next((folder / "kept").iterdir()).read_bytes()
         rows = [f"{a:.3f},{b:.2f},{'red' if c > 0 else 'blue'},{d}" for (a, b, c, _), d in zip(x, y, strict=True)]
         self.table = "\n".join(["first,second,colour,label", *rows]) + "\n"
@@ -280,15 +291,20 @@ class Targets:
         return path, read
 
     def checkpoint_file(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
+        """Half of them with a right checksum."""
         from leadline.training import checkpoint
 
-        content = mutated(self.checkpoint, rng)
+        if rng.random() < 0.5:
+            content = mutated(self.checkpoint, rng)
+        else:
+            payload = mutated(checkpoint._unwrapped(self.checkpoint), rng)
+            content = checkpoint._wrapped(payload)
 
         def read() -> None:
             try:
-                checkpoint._unwrapped(content)
+                checkpoint._decode(content, self.state)
             except checkpoint._DamagedError as error:
-                raise InvalidArgumentError(str(error)) from error
+                raise InvalidArgumentError(str(error).splitlines()[0]) from error
 
         return self.folder / "kept", read
 
@@ -319,6 +335,19 @@ class Targets:
         return path, lambda: load_uci(self.folder, "set", 0)
 
 
+def _predicted(path: Path) -> str:
+    """What comes of a prediction by a model file that was taken."""
+    from leadline import load
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            estimator = load(path)
+            estimator.predict(np.zeros((2, estimator.n_features_in_)))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "taken"
+
+
 SHARES = {"model": 0.45, "csv": 0.25, "checkpoint_file": 0.1, "record": 0.1, "split": 0.1}
 """Of the files, by kind."""
 
@@ -334,6 +363,8 @@ def campaign(folder: Path, n_files: int, seed: int) -> dict[str, dict[str, Any]]
             size = path.stat().st_size if path.is_file() else 0
             # The first ones import what is needed; then all are heard, and the memory of a few is measured.
             outcome = refuse_or_take(read, watchman if i >= 5 else None, size, measure_memory=i % 50 == 10)
+            if kind == "model" and outcome == "taken" and i % 5 == 0:
+                outcome = _predicted(path)
             if outcome in ("taken", "refused"):
                 counts[outcome] += 1
             else:

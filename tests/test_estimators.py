@@ -142,6 +142,11 @@ def test_there_are_few_arguments_and_the_names_of_scikit_learn():
     assert set(regressor().get_params()) ^ set(classifier().get_params()) == {"class_weight", "noise"}
 
 
+def test_checkpoints_without_a_seed_are_refused(tmp_path):
+    with pytest.raises(InvalidArgumentError, match="`random_state` must be given with a `checkpoint_dir`, got None"):
+        brief(checkpoint_dir=tmp_path, random_state=None).fit(X[TRAIN], Y[TRAIN])
+
+
 def test_the_temperature_is_the_recipes_for_classes_and_1_for_numbers(clf, reg):
     assert clf.temperature_ == RECIPES["leadline"].temperature == 0.15
     assert reg.temperature_ == 1.0

@@ -307,6 +307,65 @@ def test_only_modules_of_the_list_are_built(plain, saved):
         leadline.load(saved)
 
 
+def _changed(config, where, value):
+    """The configuration with another value at the place."""
+    config = json.loads(json.dumps(config))
+    *path, last = where
+    inside = config
+    for name in path:
+        inside = inside[name]
+    inside[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("fitted", "seed_"), 10**30),
+        (("fitted", "seed_"), -1),
+        (("fitted", "n_features_in_"), 7),
+        (("parameters", "noise"), "loud"),
+        (("parameters", "recipe"), "secret"),
+        (("model", "fields", "network", "module"), "NormalDepth"),
+    ],
+)
+def test_a_description_that_no_training_gives_is_refused(numbers, tmp_path, where, value):
+    """The checksum is right: somebody has meant it."""
+    numbers.save(tmp_path / "m")
+    config, tensors = modelfile.read(tmp_path / "m")
+    modelfile.write(tmp_path / "m", _changed(config, where, value), tensors)
+    with pytest.raises(InvalidArgumentError, match=r"^`"):
+        leadline.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("harm", ["no runs", "not finite", "too deep", "a spread below 0", "many samples"])
+def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
+    numbers.save(tmp_path / "m")
+    config, tensors = modelfile.read(tmp_path / "m")
+    of_model = [name for name in tensors if name.startswith("model.")]
+    if harm == "no runs":
+        tensors |= {name: tensors[name][:0] for name in of_model} | {"restart_shares_": np.zeros(0)}
+    elif harm == "not finite":
+        tensors[of_model[0]] = np.full_like(tensors[of_model[0]], np.nan)
+    elif harm == "too deep":
+        deeper = [name for name in of_model if ".deeper." in name]
+        tensors |= {name: tensors[name][:, :0] for name in deeper}
+    elif harm == "a spread below 0":
+        tensors["spread_"] = -tensors["spread_"]
+    else:
+        recipe = dataclasses.asdict(dataclasses.replace(leadline.RECIPES["leadline"], n_samples=2**31 - 1))
+        config = _changed(config, ("parameters", "recipe"), recipe)
+    modelfile.write(tmp_path / "m", config, tensors)
+    with pytest.raises(InvalidArgumentError, match=r"^`"):
+        leadline.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("number", ["²", "", "-1", "1" * 5000, "one"])
+def test_a_format_that_is_no_number_is_refused(saved, number):
+    save_file(load_file(saved), saved, metadata={**metadata_of(saved), "format": number})
+    assert said_of(saved) == f"`path`: {saved} is a safetensors file, but not one of Leadline's."
+
+
 def test_a_regressor_of_an_older_version_has_equal_restarts(numbers, tmp_path):
     """Written before predictions were calibrated."""
     numbers.save(tmp_path / "m")

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +57,14 @@ class Keep:
     def no_more(self, what: object) -> None:
         """It is in the tables now."""
         clear(self.place(what))
-        with suppress(OSError):
-            self.folder.rmdir()  # the last one's
+
+    def nothing_more(self) -> None:
+        """All is in the tables: so is what was killed before it could be said."""
+        if self.folder.is_dir():
+            for place in self.folder.iterdir():
+                clear(place)
+            with suppress(OSError):
+                self.folder.rmdir()
 
 
 def _check_place(out: Path) -> None:
@@ -85,10 +91,10 @@ def write_record(out: Path, record: dict[str, Any]) -> Path:
     return write_whole(out / RECORD, json.dumps(record, indent=1, allow_nan=False) + "\n")
 
 
-def write_whole(path: Path, text: str) -> Path:
+def write_whole(path: Path, content: str | bytes) -> Path:
     """Write the file whole or not at all."""
     with writing(path):
-        return _files.write_whole(path, text.encode())
+        return _files.write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
 def read_record(out: Path) -> dict[str, Any]:
@@ -108,7 +114,7 @@ def read_record(out: Path) -> dict[str, Any]:
 def _interrupted(path: Path) -> bool:
     try:
         return bool(json.loads(path.read_text()).get("interrupted"))
-    except (json.JSONDecodeError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -127,12 +133,31 @@ def as_row(record: dict[str, Any]) -> dict[str, Any]:
     return {name: flat[name] for name in COLUMNS}
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table, all of them text; none if there is no such file."""
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a table, all of them text; none if there is no such file. It must have the columns, if given."""
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    with reading(path), path.open(newline="") as file:
+        table = csv.DictReader(file)
+        rows = list(table)
+        if columns is not None and list(table.fieldnames or []) != list(columns):
+            raise InvalidArgumentError(
+                f"`out`: {path} has other columns than this version writes; choose another directory."
+            )
+        if any(None in row or None in row.values() for row in rows):
+            raise ValueError("its rows are not of one length")
+    return rows
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a table becomes one sentence."""
+    try:
+        yield
+    except InvalidArgumentError:
+        raise
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise InvalidArgumentError(f"`out`: {path} is not a table of Leadline's, or is damaged: {error}.") from error
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_entries, check_integer
-from leadline.experiments.records import CHECKPOINTS, Keep, as_row, read_rows, write_rows
+from leadline.experiments.records import CHECKPOINTS, COLUMNS, Keep, as_row, read_rows, reading, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
 from leadline.training.checkpoint import EVERY
@@ -89,14 +89,16 @@ def missing(grid: Grid, out: Path) -> list[Chunk]:
 
 
 def _checked_rows(path: Path, grid: Grid) -> list[dict[str, str]]:
-    rows = read_rows(path)
-    for row in rows:
-        epochs = get_recipe(row["recipe"]).epochs if grid.epochs is None else grid.epochs
-        if int(row["epochs"]) != epochs:
-            raise InvalidArgumentError(
-                f"`out`: {path} has runs of {row['epochs']} epochs, not {epochs}; choose another directory or use "
-                f"--epochs {row['epochs']}."
-            )
+    rows = read_rows(path, COLUMNS)
+    with reading(path):
+        for row in rows:
+            epochs = get_recipe(row["recipe"]).epochs if grid.epochs is None else grid.epochs
+            if int(row["epochs"]) != epochs:
+                raise InvalidArgumentError(
+                    f"`out`: {path} has runs of {row['epochs']} epochs, not {epochs}; choose another directory or use "
+                    f"--epochs {row['epochs']}."
+                )
+            _identity(row)
     return rows
 
 
@@ -135,7 +137,10 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_ever
         stopped.set()
     if diverged:
         raise TrainingDivergedError("\n".join(diverged))
-    return not stopped.is_set()
+    if stopped.is_set():
+        return False
+    keep.nothing_more()
+    return True
 
 
 Done = tuple[Chunk, list[dict[str, str]] | TrainingDivergedError, float]

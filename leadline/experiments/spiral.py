@@ -11,7 +11,6 @@ import numpy as np
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_at_least, check_integer
-from leadline._files import write_whole
 from leadline._version import __version__
 from leadline.datasets import spiral_parts
 from leadline.ensemble import (
@@ -22,6 +21,7 @@ from leadline.ensemble import (
     evaluation_keys,
     predict_restarts,
 )
+from leadline.experiments.records import write_whole
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
 from leadline.predict import depth_masses, evaluate_free_energy, predict

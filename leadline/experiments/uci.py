@@ -17,12 +17,13 @@ from leadline._version import __version__
 from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
 from leadline.ensemble import calibration_of, depth_summary, predictive_mixture
-from leadline.experiments.records import CHECKPOINTS, Keep, read_rows, write_rows
+from leadline.experiments.records import CHECKPOINTS, Keep, read_rows, reading, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
 from leadline.model import Model
 from leadline.predict import rows_at_once
 from leadline.recipes import DEPTHS, recipe_for_numbers
 from leadline.training.checkpoint import EVERY
+from leadline.training.interruption import Interruption
 from leadline.training.loop import Training, train
 from leadline.training.progress import Progress, Teller
 
@@ -71,6 +72,13 @@ class UciSettings:
         return tuple(range(uci_splits(self.data, name))) if self.splits is None else self.splits
 
 
+COLUMNS = (
+    *("name", "split", "depth", "max_epochs", "rmse", "ll_mixture", "ll_gaussian"),
+    *("coverage_50", "coverage_90", "coverage_95", "depth_mean", "depth_std", "validation_ll", "spread"),
+    *("largest_share", "n_test", "epochs", "seconds", "compile_seconds", "device", "version"),
+)
+"""Of a table."""
+
 Chunk = tuple[str, str | int, list[int]]
 """A set, a depth, and the splits to train together."""
 
@@ -84,7 +92,8 @@ def missing(settings: UciSettings, out: Path) -> list[Chunk]:
     chunks = []
     for name in settings.names:
         for depth in settings.depths:
-            rows = [row for row in read_rows(table_path(out, depth)) if row["name"] == name]
+            path = table_path(out, depth)
+            rows = [row for row in read_rows(path, COLUMNS) if row["name"] == name]
             for row in rows:
                 if row["max_epochs"] != settings.max_epochs:
                     was, now = (
@@ -92,10 +101,10 @@ def missing(settings: UciSettings, out: Path) -> list[Chunk]:
                         for most in (row["max_epochs"], settings.max_epochs)
                     )
                     raise InvalidArgumentError(
-                        f"`out`: {table_path(out, depth)} has runs with {was}, got {now}; choose another directory or "
-                        "the same."
+                        f"`out`: {path} has runs with {was}, got {now}; choose another directory or the same."
                     )
-            done = {int(row["split"]) for row in rows}
+            with reading(path):
+                done = {int(row["split"]) for row in rows}
             left = [split for split in settings.splits_of(name) if split not in done]
             chunks += [(name, depth, left)] if left else []
     return chunks
@@ -122,6 +131,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
         every.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"], int(row["split"])))
         write_rows(path, every)
         keep.no_more(what)
+    keep.nothing_more()
     return True
 
 
@@ -156,7 +166,10 @@ def run_splits(
         own_length=True,
         seeds=[1 + split for split in splits],
     )
-    compiling = train_for(epochs=1)
+    with Interruption() as interruption:
+        compiling = train_for(epochs=1)
+    if interruption.asked:
+        return None
     training = train_for(epochs=epochs, report=report, checkpoint_dir=checkpoint_dir, checkpoint_every=checkpoint_every)
     if training.interrupted:
         return None

@@ -1,6 +1,7 @@
 """The paper's figures from the tables of `leadline reproduce`, beside the published numbers."""
 
 import csv
+import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leadline.distributions import NormalDepth, PoissonDepth
-from leadline.experiments.records import read_rows, write_rows, write_whole, writing
+from leadline.experiments.records import read_rows, write_rows, write_whole
 from leadline.experiments.reproduce import CHUNKS, Grid, table_path
 
 if TYPE_CHECKING:
@@ -158,9 +159,9 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
     write_whole(written[1], markdown(comparisons, read_rows(out / CHUNKS)))
 
     def save(figure: Figure, name: str) -> None:
-        written.append(out / name)
-        with writing(out / name):
-            figure.savefig(out / name, dpi=130)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", dpi=130)
+        written.append(write_whole(out / name, picture.getvalue()))
 
     for recipe in grid.recipes:
         figure = Figure(figsize=(11, 4.2), layout="constrained")

@@ -86,7 +86,8 @@ class Checkpoints:
         path = self._folder / f"{self._training}-{place}{SUFFIX}"
         try:
             write_whole(path, _encode(checkpoint))
-            for old in self._files()[:-KEPT]:
+            half = self._folder.glob(f".{self._training}-*{SUFFIX}.part")  # of a process that was killed
+            for old in [*self._files()[:-KEPT], *half]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             warnings.warn(
@@ -161,6 +162,11 @@ def _encode(checkpoint: Checkpoint) -> bytes:
         name: np.array(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C") for name, leaf in arrays.items()
     }
     payload = save(tensors, metadata={"said": json.dumps({"version": __version__, "seconds": checkpoint.seconds})})
+    return _wrapped(payload)
+
+
+def _wrapped(payload: bytes) -> bytes:
+    """With its checksum before it."""
     return MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload
 
 
@@ -179,22 +185,30 @@ def _decode(content: bytes, like: TrainingState) -> Checkpoint:
     try:
         tensors = load(payload)
         said = json.loads(json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])["__metadata__"]["said"])
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        seconds = float(said["seconds"])
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _DamagedError(str(error)) from error
     state, good = (_filled(like, prefix, tensors) for prefix in ("state", "good"))
     history = jax.tree.map(np.asarray, _filled(_no_history(like), "history", tensors))
-    return Checkpoint(state, good, history, float(said["seconds"]))
+    if not 0 <= int(good.epoch) <= int(state.epoch) == len(history.depth_mean):
+        raise _DamagedError("its history is not that of its epochs")
+    return Checkpoint(state, good, history, seconds)
 
 
 def _filled(like: PyTree, prefix: str, tensors: dict[str, np.ndarray]) -> PyTree:
-    """The tree with the arrays of the file; how many layers or epochs they have is theirs to say."""
-    leaves = []
+    """The tree with the arrays of the file; how many layers (after the runs) or epochs (before them) there are is the
+    file's to say, once."""
+    leaves, numbers = [], set[int]()
     for name, leaf in _named(like, prefix).items():
         if name not in tensors:
             raise _DamagedError(f"it has no {name}")
-        array = tensors[name]
-        expected = jax.random.key_data(leaf) if _is_key(leaf) else leaf
-        if array.ndim != expected.ndim or array.dtype != expected.dtype:
+        array, expected = tensors[name], jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        sizes = list(expected.shape)
+        free = 0 if prefix == "history" else 1 if ".deeper" in name else None
+        if free is not None and array.ndim > free:
+            sizes[free] = array.shape[free]
+            numbers.add(array.shape[free])
+        if array.dtype != expected.dtype or list(array.shape) != sizes or len(numbers) > 1:
             raise _DamagedError(f"its {name} is of another kind")
         leaves.append(jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(leaf) else jnp.asarray(array))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

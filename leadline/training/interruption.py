@@ -7,7 +7,8 @@ import threading
 class Interruption:
     """Turns the first Ctrl-C into a question asked between compiled calls, where nothing is half done.
 
-    The second one is an ordinary KeyboardInterrupt. Only the main thread can hear Ctrl-C.
+    The second one is an ordinary KeyboardInterrupt. Only the main thread can hear Ctrl-C. One inside another asks the
+    other, too.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,9 @@ class Interruption:
     def __exit__(self, *_: object) -> None:
         if self._listening:
             signal.signal(signal.SIGINT, self._before)
+            outer = getattr(self._before, "__self__", None)
+            if self.asked and isinstance(outer, Interruption):
+                outer.asked = True
 
     def _hear(self, *_: object) -> None:
         if self.asked:

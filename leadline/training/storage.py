@@ -3,6 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from leadline import _loops
 from leadline.model import Model
 from leadline.training.state import TrainingState, fresh_layers, grow, shelve
@@ -32,12 +36,20 @@ class Storage:
         needed = max(least, 2 ** int(2 * state.support.deepest).bit_length())
         if state.capacity >= 2 * needed:
             state = self.all_of(state)
+            self._shelved_at = np.array(state.best_free_energy)
             state, self._shelf = shelve(state, needed)
         return state
 
     def whole(self, state: TrainingState) -> TrainingState:
         """A state with every layer there is; what is on the shelf stays there."""
-        return grow(state, self._shelf) if self._shelf else state
+        if self._shelf is None:
+            return state
+        model, best, optimiser = self._shelf
+        improved = state.best_free_energy < self._shelved_at  # with the layers on the shelf as they are
+        best = jax.tree.map(
+            lambda new, old: jnp.where(improved.reshape(-1, *[1] * (new.ndim - 1)), new, old), model, best
+        )
+        return grow(state, [model, best, optimiser])
 
     def all_of(self, state: TrainingState) -> TrainingState:
         """The same, and nothing is left on the shelf."""

@@ -146,6 +146,39 @@ def test_two_damaged_checkpoints_are_a_new_start(alone, tmp_path):
     assert_same_bits(resumed, alone)
 
 
+def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp_path):
+    states = []
+    training(tmp_path, on_call=states.append, epochs=5)
+    content = sorted(tmp_path.iterdir())[-1].read_bytes()
+    whole = checkpoint._decode(content, states[-1])
+    for harmed in (
+        dataclasses.replace(whole, history=jax.tree.map(lambda a: a[:-1], whole.history)),
+        dataclasses.replace(whole, state=jax.tree.map(lambda a: a[:1] if a.ndim else a, whole.state)),
+        dataclasses.replace(whole, good=eqx.tree_at(lambda s: s.epoch, whole.good, whole.state.epoch + 1)),
+        dataclasses.replace(
+            whole, state=eqx.tree_at(lambda s: s.best.network.deeper, whole.state, replace_fn=lambda t: _shorter(t))
+        ),
+    ):
+        with pytest.raises(checkpoint._DamagedError, match=r"its (history|state)"):
+            checkpoint._decode(checkpoint._encode(harmed), states[-1])
+
+
+def _shorter(deeper):
+    """With a layer less."""
+    return jax.tree.map(lambda a: a[:, :-1], deeper)
+
+
+def test_half_a_checkpoint_of_a_killed_process_is_removed(tmp_path):
+    training(tmp_path, epochs=2)
+    name = sorted(tmp_path.iterdir())[-1].name
+    half = tmp_path / f".{name}.part"
+    half.write_bytes(b"half")
+    training(tmp_path, epochs=2, n_restarts=1)  # another training leaves it
+    assert half.exists()
+    training(tmp_path, epochs=2)
+    assert not half.exists()
+
+
 def test_every_flipped_bit_is_noticed(tmp_path):
     """A thousand places of a file, head and body."""
     training(tmp_path, on_call=stop_after(2), seeds=[1], n_restarts=1)

@@ -37,6 +37,7 @@ from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
 from leadline.training.run import TrainingSlowedWarning
 from leadline.training.state import fresh_layers, grow, init_state, shelve
+from leadline.training.storage import Storage
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 
 LIKELIHOOD = CategoricalLikelihood(2)
@@ -141,6 +142,22 @@ def test_deep_layers_wait_on_the_shelf_when_the_depth_comes_back(monkeypatch):
     assert capacities[0] == 16
     assert capacities[-1] == 8
     assert result.model.capacity == 16  # nothing is thrown away
+
+
+def test_a_model_that_is_the_best_while_layers_are_on_the_shelf_has_them_as_they_are():
+    """When a call ends, and so when layers are shelved, must not show."""
+    state = start(RECIPES["written"], "normal", 32)
+    moved = jax.tree.map(lambda a: a + 1, state.model.network.deeper)
+    state = eqx.tree_at(lambda s: s.model.network.deeper, state, moved)
+    old = state.best.network.deeper.layer.numbers
+    storage = Storage(init_models)
+    small = storage.fit(state)
+    waiting = slice(small.capacity, 32)
+    assert small.capacity < 32
+    improved = eqx.tree_at(lambda s: s.best_free_energy, small, jnp.array([1.0, jnp.inf]))
+    best = storage.all_of(improved).best.network.deeper.layer.numbers
+    np.testing.assert_array_equal(best[0, waiting], old[0, waiting] + 1)
+    np.testing.assert_array_equal(best[1, waiting], old[1, waiting])
 
 
 def test_similar_data_and_other_lengths_do_not_compile_again(caplog):

@@ -30,6 +30,9 @@ ROOT = Path(__file__).parents[1]
 TIMES = {"seconds", "training_seconds", "compile_seconds"}
 """What two runs of a command never agree in."""
 
+OF_TIMES = "chunks.csv"
+"""A table of nothing but what took how long: a process that is killed before it adds a line does not add it later."""
+
 COMMANDS = {
     "spiral": "spiral --omega 5 --epochs 700 --restarts 2",
     "fit": "fit {table} --target label --epochs 1500",
@@ -44,21 +47,21 @@ KILL_WHILE_WRITING = """
 import os, signal, sys
 from leadline import _files
 from leadline.cli import main
-calls, at = 0, int(sys.argv[1])
-def dying(function, before):
-    def call(*given, **more):
+calls, (kind, at) = 0, (sys.argv[1], int(sys.argv[2]))
+def dying(function, name_of):
+    def call(*given):
         global calls
-        calls += 1
-        if calls == at and before:
+        calls += ("checkpoint" in name_of(given)) == (kind == "checkpoints")
+        if calls == at and at % 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        result = function(*given, **more)
+        result = function(*given)
         if calls == at:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
     return call
-os.fsync = dying(os.fsync, at % 2 == 0)
-_files.Path.replace = dying(_files.Path.replace, at % 2 == 0)
-sys.argv = ["leadline", *sys.argv[2:]]
+os.fsync = dying(os.fsync, lambda given: os.readlink(f"/proc/self/fd/{given[0]}"))
+_files.Path.replace = dying(_files.Path.replace, lambda given: str(given[1]))
+sys.argv = ["leadline", *sys.argv[3:]]
 main()
 """
 
@@ -70,12 +73,12 @@ def outputs(out: Path) -> dict[str, Any]:
         name = str(path.relative_to(out))
         if path.suffix == ".json":
             found[name] = {key: value for key, value in json.loads(path.read_text()).items() if key not in TIMES}
-        elif path.suffix == ".csv":
+        elif path.suffix == ".csv" and path.name != OF_TIMES:
             with path.open(newline="") as file:
                 found[name] = [{key: row[key] for key in row if key not in TIMES} for row in csv.DictReader(file)]
         elif path.suffix == ".safetensors":
             found[name] = path.read_bytes()
-        elif path.is_file() and path.suffix not in (".png", ".md"):
+        elif path.is_file() and path.suffix not in (".png", ".md", ".csv"):
             found[name] = "something else"
     return found
 
@@ -119,10 +122,10 @@ class Torture:
             self.alone[command] = found[0], time.monotonic() - begin
         return self.alone[command]
 
-    def all_killed(self, rounds: int) -> dict[str, dict[str, int]]:
+    def all_killed(self, how: Callable[[str, int], Any], rounds: int) -> dict[str, Any]:
         """All commands, two at a time: a process that is killed may be in the middle of anything."""
         with ThreadPoolExecutor(2) as pool:
-            return dict(zip(COMMANDS, pool.map(lambda command: self.killed(command, rounds), COMMANDS), strict=True))
+            return dict(zip(COMMANDS, pool.map(lambda command: how(command, rounds), COMMANDS), strict=True))
 
     def killed(self, command: str, rounds: int) -> dict[str, int]:
         """Kill a command at random moments, start it again each time, let it end, and compare."""
@@ -158,17 +161,23 @@ class Torture:
             different = [name for name in {*found, *expected} if found.get(name) != expected.get(name)]
             raise SystemExit(f"{command}: after kills these differ: {different}")
 
-    def killed_while_writing(self, command: str, rounds: int) -> int:
-        """Kill a command at the n-th time that it has a file written or put in its place, before or after."""
+    def killed_while_writing(self, command: str, rounds: int) -> dict[str, int]:
+        """Kill a command when it has a file written or put in its place, before or after: a checkpoint at first, then
+        one of what it gives in the end."""
         expected, _ = self.left_alone(command)
-        for i in range(rounds):
-            out = self.folder / "killed-writing"
+        kills = {"checkpoints": 0, "the rest": 0}
+        for _ in range(rounds):
+            out = self.folder / f"killed-writing-{command.replace(' ', '-')}"
             shutil.rmtree(out, ignore_errors=True)
             arguments = self.arguments(command, out, "--checkpoint-every", "0")
-            process = self.start([str(1 + self.rng.randrange(3) + 3 * i), *arguments], KILL_WHILE_WRITING)
-            process.communicate()
+            for kind in kills:
+                process = self.start([kind, str(self.rng.randint(1, 6)), *arguments], KILL_WHILE_WRITING)
+                said = process.communicate()[1].decode()
+                kills[kind] += process.returncode == -signal.SIGKILL
+                if process.returncode not in (0, -signal.SIGKILL):
+                    raise SystemExit(f"{command}: exit status {process.returncode}: {said}")
             self.finish_and_compare(command, arguments, out, expected)
-        return rounds
+        return kills
 
     def damaged(self, rounds: int) -> int:
         """Cut a command off, truncate its last checkpoint or flip a bit of it, and go on."""
@@ -333,10 +342,8 @@ def main() -> None:
         each = -(-arguments.kills // (len(COMMANDS) + 1))
         steps: dict[str, Callable[[], Any]] = {
             "mutated files": lambda: fuzz(arguments.files),
-            "killed": lambda: torture.all_killed(each),
-            "killed while writing": lambda: {
-                command: torture.killed_while_writing(command, max(1, each // 2)) for command in ("spiral", "fit")
-            },
+            "killed": lambda: torture.all_killed(torture.killed, each),
+            "killed while writing": lambda: torture.all_killed(torture.killed_while_writing, max(1, each // 4)),
             "damaged checkpoints": lambda: torture.damaged(max(2, each // 2)),
             "full disk": torture.full_disk,
             "two processes on one directory": torture.two_at_once,

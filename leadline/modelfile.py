@@ -23,7 +23,7 @@ from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.layers import GaussianLinear
 from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
-from leadline.model import Model, check_fits
+from leadline.model import Model
 from leadline.network import Block, UnboundedNetwork
 from leadline.recipes import Recipe
 
@@ -126,7 +126,6 @@ def check_fits_together(models: Any) -> Model:
         if not np.isfinite(array).all():
             raise ValueError("there is a number in the model that is not finite")
     jax.eval_shape(jax.vmap(lambda model: model.likelihood.moments(jnp.zeros((1, n_outputs)))), models)
-    check_fits("model", jax.vmap(Model.support)(models)[1], models.capacity)
     return models
 
 

@@ -343,6 +343,8 @@ def _predicted(path: Path) -> str:
         with warnings.catch_warnings(action="ignore"):
             estimator = load(path)
             estimator.predict(np.zeros((2, estimator.n_features_in_)))
+    except InvalidArgumentError:
+        return "refused"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "taken"

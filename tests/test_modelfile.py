@@ -338,7 +338,7 @@ def test_a_description_that_no_training_gives_is_refused(numbers, tmp_path, wher
         leadline.load(tmp_path / "m")
 
 
-@pytest.mark.parametrize("harm", ["no runs", "not finite", "too deep", "a spread below 0", "many samples"])
+@pytest.mark.parametrize("harm", ["no runs", "not finite", "a spread below 0", "many samples"])
 def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
     numbers.save(tmp_path / "m")
     config, tensors = modelfile.read(tmp_path / "m")
@@ -347,9 +347,6 @@ def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
         tensors |= {name: tensors[name][:0] for name in of_model} | {"restart_shares_": np.zeros(0)}
     elif harm == "not finite":
         tensors[of_model[0]] = np.full_like(tensors[of_model[0]], np.nan)
-    elif harm == "too deep":
-        deeper = [name for name in of_model if ".deeper." in name]
-        tensors |= {name: tensors[name][:, :0] for name in deeper}
     elif harm == "a spread below 0":
         tensors["spread_"] = -tensors["spread_"]
     else:
@@ -358,6 +355,15 @@ def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
     modelfile.write(tmp_path / "m", config, tensors)
     with pytest.raises(InvalidArgumentError, match=r"^`"):
         leadline.load(tmp_path / "m")
+
+
+def test_a_model_without_the_layers_that_it_needs_does_not_predict(numbers, tmp_path):
+    numbers.save(tmp_path / "m")
+    config, tensors = modelfile.read(tmp_path / "m")
+    deeper = [name for name in tensors if name.startswith("model.") and ".deeper." in name]
+    modelfile.write(tmp_path / "m", config, tensors | {name: tensors[name][:, :0] for name in deeper})
+    with pytest.raises(InvalidArgumentError, match="must store all layers that q\\(L\\) needs, but its capacity is 0"):
+        leadline.load(tmp_path / "m").predict(LINE[:3])
 
 
 @pytest.mark.parametrize("number", ["²", "", "-1", "1" * 5000, "one"])

@@ -1,6 +1,8 @@
 """One sentence for a wrong argument: its name, its value, what is allowed."""
 
-from collections.abc import Iterable
+import csv
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,24 @@ LARGEST_INTEGER = 2**31 - 1
 
 class InvalidArgumentError(ValueError):
     """A wrong value given by the user; its message stands alone, without a traceback."""
+
+
+_WRONG = (
+    *(OSError, EOFError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
+    *(NotImplementedError, csv.Error),
+)
+"""What goes wrong when a file says something else than was ever written; its checksum may be right all the same."""
+
+
+@contextmanager
+def refusing(words: str) -> Iterator[None]:
+    """Whatever is wrong with what a file says becomes one sentence: the words, and what it was."""
+    try:
+        yield
+    except InvalidArgumentError:
+        raise
+    except _WRONG as error:
+        raise InvalidArgumentError(f"{words}: {error!r}.") from error
 
 
 def is_traced(value: Any) -> bool:

@@ -11,22 +11,29 @@ from leadline._checks import InvalidArgumentError
 
 LOCK = ".lock"
 
+PART = ".part"
+"""How the name of a file ends that is not whole yet."""
+
 
 def write_whole(path: Path, content: bytes) -> Path:
     """Write beside the file, have it on the disk, then put it in the file's place: whoever reads, and whenever the
     machine stops, finds the old file or the new one."""
-    part = path.with_name(f".{path.name}.part")
+    if path.exists() and not path.is_file():  # a pipe, say
+        path.write_bytes(content)
+        return path
+    place = path.resolve()  # a link stays one
+    part = place.with_name(f".{place.name}.{os.getpid()}{PART}")
     try:
         with part.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+        part.replace(place)
     except BaseException:
         with suppress(OSError):
             part.unlink()
         raise
-    _sync_folder(path.parent)
+    _sync_folder(place.parent)
     return path
 
 
@@ -55,15 +62,24 @@ def only_writer(folder: Path) -> Iterator[None]:
                 )
             if not _is_at(file.fileno(), path):
                 continue  # the one before has just removed it
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
+            _remove_parts(folder)
             try:
+                with suppress(OSError):  # of a full disk
+                    file.truncate(0)
+                    file.write(f"process {os.getpid()}")
+                    file.flush()
                 yield
             finally:
                 with suppress(OSError):
                     path.unlink()
             return
+
+
+def _remove_parts(folder: Path) -> None:
+    """Of processes that were killed."""
+    for part in folder.glob(f".*{PART}"):
+        with suppress(OSError):
+            part.unlink()
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -1,10 +1,11 @@
 """The command line: arguments in, one call, text out."""
 
+import gzip
 import re
 import sys
-import time
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -14,7 +15,16 @@ from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.experiments.records import output, read_record, write_record, write_whole, writing
+from leadline.experiments.records import (
+    CHECKPOINTS,
+    RECORD,
+    output,
+    read_record,
+    replace_record,
+    write_record,
+    write_whole,
+    writing,
+)
 from leadline.experiments.reproduce import QUICK, Grid, missing
 from leadline.experiments.reproduce import reproduce as train_grid
 from leadline.experiments.spiral import SpiralSettings, draw, run_spiral
@@ -24,7 +34,7 @@ from leadline.report.reproduction import write_comparison
 from leadline.report.summary import summarise, summarise_comparison, summarise_table
 from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
-from leadline.training.checkpoint import EVERY, CheckpointWarning, clear
+from leadline.training.checkpoint import EVERY, SUFFIX, CheckpointWarning, clear
 from leadline.training.progress import GridLine, ProgressLine
 from leadline.training.run import TrainingSlowedWarning
 
@@ -109,22 +119,30 @@ def spiral(
     more = "".join(f"-{name}{value}" for name, value in given.items() if value is not None)
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}{more}-seed{seed}"
     console = Console(stderr=True)
-    with output(out, force) as checkpoints:
+    with _directory(out, force) as checkpoints:
         _say_what_is_begun(checkpoints, quiet)
-        try:
-            with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
-                run = run_spiral(settings, line, checkpoints, checkpoint_every)
-        except KeyboardInterrupt:
-            _fail(_cut_off(checkpoints), 130)
-        with writing(out / "spiral.png"), nullcontext() if quiet else console.status("drawing ..."):
+        with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
+            run = run_spiral(settings, line, checkpoints, checkpoint_every)
+        replace_record(out)
+        with nullcontext() if quiet else console.status("drawing ..."):
             draw(run, out / "spiral.png")
         path = write_record(out, run.record)
         if not quiet:
             typer.echo(summarise(run.record))
             typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
         if run.record.get("interrupted"):
-            _fail(_cut_off(checkpoints), 130)
+            _fail(_cut_off(out), 130)
         clear(checkpoints)
+
+
+@contextmanager
+def _directory(out: Path, force: bool | None = None) -> Iterator[Path]:
+    """`output`, where Ctrl-C, whenever it comes, says how to go on."""
+    with output(out, force) as checkpoints:
+        try:
+            yield checkpoints
+        except KeyboardInterrupt:
+            _fail(_cut_off(out), 130)
 
 
 def _say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
@@ -132,11 +150,12 @@ def _say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
         typer.echo(f"an unfinished training is in {checkpoints}: going on from there, if it is this one", err=True)
 
 
-def _cut_off(checkpoints: Path) -> str:
+def _cut_off(out: Path) -> str:
     """What to do after Ctrl-C."""
-    if checkpoints.is_dir() and any(checkpoints.iterdir()):
-        return "interrupted; the same command goes on from there."
-    return "interrupted; nothing was written."
+    record = (out / RECORD).exists()
+    if any((out / CHECKPOINTS).rglob(f"*{SUFFIX}")) or (any(out.glob("*.csv")) and not record):
+        return f"interrupted; what is finished is in {out}, and the same command goes on from there."
+    return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
 
 
 @app.command()
@@ -173,7 +192,7 @@ def reproduce(
         "epochs": epochs,
     }
     grid = replace(grid, **{name: value for name, value in given.items() if value is not None})
-    with output(out, None):
+    with _directory(out):
         left = missing(grid, out)
         if not quiet:
             n_left, n_all = sum(map(len, left)), len(grid.families()) * len(grid.omegas) * grid.runs
@@ -183,7 +202,7 @@ def reproduce(
             with nullcontext() if quiet else GridLine() as line:
                 done = train_grid(grid, out, line, checkpoint_every)
         if not done:
-            _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+            _fail(_cut_off(out), 130)
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
         if not quiet:
@@ -227,7 +246,7 @@ def uci(
     settings = sets.UciSettings(
         data, depths=depths, epochs=epochs, **{name: value for name, value in given.items() if value is not None}
     )
-    with output(out, None):
+    with _directory(out):
         left = sets.missing(settings, out)
         if not quiet:
             n_left, n_all = len(left), len(settings.names) * len(settings.depths)
@@ -236,7 +255,7 @@ def uci(
             done = sets.benchmark(settings, out, line, checkpoint_every)
         comparison = write_comparison(out)
         if not done:
-            _fail(f"interrupted; what is finished is in {out}, and the same command goes on from there.", 130)
+            _fail(_cut_off(out), 130)
         if not quiet:
             typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
             if comparison is not None:
@@ -319,7 +338,7 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    with output(out, force) as checkpoints:
+    with _directory(out, force) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
@@ -330,12 +349,9 @@ def fit(
                 f"{memory / 1e9:.1f} GB of memory"
             )
         _say_what_is_begun(checkpoints, quiet)
-        start = time.perf_counter()
-        try:
-            estimator.fit(parts.x, parts.y)
-        except KeyboardInterrupt:
-            _fail(_cut_off(checkpoints), 130)
-        record = record_of(estimator, parts, fmt, table.name, time.perf_counter() - start)
+        estimator.fit(parts.x, parts.y)
+        record = record_of(estimator, parts, fmt, table.name)
+        replace_record(out)
         with writing(out / MODEL):
             estimator.save(out / MODEL)
         path = write_record(out, record)
@@ -343,7 +359,7 @@ def fit(
             typer.echo(summarise_table(record))
             typer.echo(f"wrote          {out / MODEL} and {path}; see also: leadline report {out}")
         if record.get("interrupted"):
-            _fail(_cut_off(checkpoints), 130)
+            _fail(_cut_off(out), 130)
         clear(checkpoints)
 
 
@@ -369,6 +385,8 @@ def predict(
     fmt = TableFormat.from_json(record["table"])
     frame = read_table(table, fmt)
     estimator = load(run / MODEL)
+    if len(fmt.features()) != estimator.model_.network.n_inputs:
+        raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
         typer.echo(
             f"note: column `{name}` has categories that were not trained on: {', '.join(levels)}; "
@@ -380,7 +398,8 @@ def predict(
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g"))
+        text = pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g")
+        write_whole(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
     if not quiet:
         typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
 

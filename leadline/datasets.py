@@ -43,7 +43,11 @@ def spiral_parts(
 
 def uci_splits(path: str | os.PathLike[str], name: str) -> int:
     """How many standard splits a set has."""
-    return int(_numbers(_uci_folder(path, name) / "n_splits.txt").item())
+    file = _uci_folder(path, name) / "n_splits.txt"
+    numbers = _whole(file, 1_000_000)
+    if len(numbers) != 1:
+        raise InvalidArgumentError(f"`path`: {file} must hold one number, got {len(numbers)}.")
+    return int(numbers[0])
 
 
 def load_uci(path: str | os.PathLike[str], name: str, split: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:

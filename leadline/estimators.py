@@ -159,6 +159,7 @@ class DepthEstimator(BaseEstimator):
         self.n_iter_ = training.epochs
         self.temperature_ = float(training.temperature[0])
         self.interrupted_ = training.interrupted
+        self.fit_seconds_ = training.seconds
         self._take_together(x, y, weight, training.validation_rows[0])
         self._summarise(x, y, weight)
         return weight.sum() - weight[training.validation_rows].sum(axis=1)
@@ -237,7 +238,7 @@ class DepthEstimator(BaseEstimator):
         tensors: modelfile.Tensors = {}
         fitted: dict[str, Any] = {}
         for name, value in vars(self).items():
-            if not name.endswith("_") or name in ("model_", "history_"):
+            if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
                 continue
             if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
                 tensors[name] = value
@@ -275,7 +276,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     Attributes of a fitted one: `classes_`; `depth_pmf_`, `depth_mean_`, `depth_std_`, `depth_mode_`, `depth_support_`
     (q(L), the mixture over the restarts); `free_energy_`, `free_energy_terms_` (nats, all training rows, at temperature
-    1); `history_` (epochs by restarts); `n_iter_`; `temperature_`; `n_features_in_`, `feature_names_in_`.
+    1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `temperature_`;
+    `n_features_in_`, `feature_names_in_`.
     """
 
     def __init__(

@@ -5,8 +5,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -17,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, refusing
 from leadline._files import write_whole
 from leadline._version import __version__
 from leadline.distributions import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
@@ -63,19 +62,9 @@ def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
     return {"module": kind, "fields": fields}
 
 
-WRONG = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What goes wrong when a file says something else than was ever written; its checksum may be right all the same."""
-
-
-@contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+def reading(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Whatever is wrong with what a file says becomes one sentence."""
-    try:
-        yield
-    except InvalidArgumentError:
-        raise
-    except WRONG as error:
-        raise InvalidArgumentError(f"`path`: {path} does not hold what Leadline writes: {error!r}.") from error
+    return refusing(f"`path`: {path} does not hold what Leadline writes")
 
 
 def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
@@ -125,8 +114,17 @@ def check_fits_together(models: Any) -> Model:
             raise ValueError(f"there are {runs} runs, and an array of shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError("there is a number in the model that is not finite")
-    jax.eval_shape(jax.vmap(lambda model: model.likelihood.moments(jnp.zeros((1, n_outputs)))), models)
+    jax.eval_shape(jax.vmap(_said_of_a_row), models)
     return models
+
+
+def _said_of_a_row(model: Model) -> None:
+    """Works for arrays of the right sizes; nothing is computed."""
+    model.likelihood.moments(jnp.zeros((1, model.likelihood.n_outputs)))
+    for distribution in (model.depth_posterior, model.depth_prior):
+        n_depths = model.n_depths
+        if distribution.log_masses(n_depths).shape != (n_depths,):
+            raise ValueError(f"a {type(distribution).__name__} of several")
 
 
 def _check_linear(linear: GaussianLinear, stack: tuple[int, ...], n_out: int, n_in: int) -> None:
@@ -160,6 +158,8 @@ def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[st
 def rebuild_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """The parameters that were described."""
     result = dict(parameters)
+    if any(name.startswith("checkpoint_") for name in result) or result["callback"] is not None:
+        raise ValueError("its parameters are not those that are kept")  # nor may it say where to write
     if isinstance(result["recipe"], dict):
         result["recipe"] = Recipe(**{**result["recipe"], "initial_depth": tuple(result["recipe"]["initial_depth"])})
     if isinstance(result["depth"], dict):

@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_choice
+from leadline._checks import InvalidArgumentError, check_choice, refusing
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -36,6 +36,15 @@ class Column:
     kind: Literal["number", "category"]
     levels: tuple[str, ...] = ()
     fill: float | str | None = None
+
+    def check(self) -> None:
+        """What the types say, where it comes from a file."""
+        _check_text([self.name, *self.levels])
+        check_choice("kind", self.kind, ("number", "category"))
+        if self.fill is not None:
+            number = isinstance(self.fill, int | float) and np.isfinite(self.fill)
+            if not (number if self.kind == "number" else isinstance(self.fill, str)):
+                raise ValueError(f"fill is {self.fill!r}")
 
     def features(self) -> list[str]:
         return [self.name] if self.kind == "number" else [f"{self.name}={level}" for level in self.levels]
@@ -65,12 +74,21 @@ class TableFormat:
 
     @staticmethod
     def from_json(content: Any) -> "TableFormat":
-        try:
+        with refusing("The format of a table must be what `to_json` wrote; fit again to write it anew"):
             columns = tuple(Column(**{**column, "levels": tuple(column["levels"])}) for column in content["columns"])
-            return TableFormat(**{**content, "columns": columns})
-        except (KeyError, TypeError, AttributeError) as error:
-            words = f"must be what `to_json` wrote, got {error!r}"
-            raise InvalidArgumentError(f"The format of a table {words}; fit again to write it anew.") from error
+            fmt = TableFormat(**{**content, "columns": columns})
+            for column in columns:
+                column.check()
+            for name, value, choices in (("task", fmt.task, Task), ("target_kind", fmt.target_kind, TargetKind)):
+                check_choice(name, value, get_args(choices))
+            _check_text([fmt.target, *fmt.ignored.keys(), *fmt.ignored.values()])
+        return fmt
+
+
+def _check_text(values: Iterable[Any]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} is no text")
 
 
 def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame":
@@ -92,7 +110,10 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
             frame = _read_csv(path, _SEPARATORS[suffix], fmt)
         else:
             frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
-    except (OSError, EOFError, ValueError, ImportError, Warning, zlib.error) as error:
+    except (
+        *(OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, NotImplementedError, RuntimeError),
+        *(ImportError, Warning, zlib.error),
+    ) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -4,6 +4,7 @@ A reader takes a file, or refuses it with one sentence. It raises nothing else, 
 no more memory than the file has bytes, times a constant.
 """
 
+import gzip
 import json
 import random
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from leadline import InvalidArgumentError, modelfile
 
@@ -248,6 +250,9 @@ class Targets:
         rows = [f"{a:.3f},{b:.2f},{'red' if c > 0 else 'blue'},{d}" for (a, b, c, _), d in zip(x, y, strict=True)]
         self.table = "\n".join(["first,second,colour,label", *rows]) + "\n"
         (folder / "table.csv").write_text(self.table)
+        frame = pd.read_csv(folder / "table.csv")
+        frame.to_parquet(folder / "table.parquet")
+        self.parquet = (folder / "table.parquet").read_bytes()
         self.splits = {
             "data.txt": "\n".join(" ".join(f"{v:.4f}" for v in row) for row in x),
             **{f"index_{name}.txt": text for name, text in {"features": "0\n1", "target": "3"}.items()},
@@ -275,8 +280,14 @@ class Targets:
         """As `leadline fit` reads a table, and then `leadline predict`."""
         from leadline.tables import encode, learn_format, read_table, targets
 
-        path = self.folder / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz"])
-        path.write_bytes(mutated_table(self.table, rng))
+        path = self.folder / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
+        if path.suffix == ".parquet":
+            path.write_bytes(mutated(self.parquet, rng))
+        elif path.suffix == ".gz":
+            packed = gzip.compress(mutated_table(self.table, rng), mtime=0)
+            path.write_bytes(mutated(packed, rng) if rng.random() < 0.3 else packed)
+        else:
+            path.write_bytes(mutated_table(self.table, rng))
         impute = rng.random() < 0.5
 
         def read() -> None:
@@ -310,11 +321,15 @@ class Targets:
 
     def record(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         from leadline.experiments.records import read_record
-        from leadline.tables import TableFormat
+        from leadline.tables import TableFormat, encode, read_table, unseen_levels
 
         path = self.folder / "record.json"
-        table = {"columns": [{"name": "a", "kind": "number", "levels": [], "fill": None}], "target": "y"}
-        table |= {"task": "regression", "ignored": {}, "target_kind": "number"}
+        columns = [
+            {"name": "first", "kind": "number", "levels": [], "fill": 0.5},
+            {"name": "colour", "kind": "category", "levels": ["red", "blue"], "fill": None},
+        ]
+        table = {"columns": columns, "target": "label", "task": "regression"}
+        table |= {"ignored": {"second": "it is left out"}, "target_kind": "number"}
         record = {"depth_pmf": [0.5, 0.5], "seed": 1, "table": table}
         if rng.random() < 0.02:
             path.write_text('{"depth_pmf": ' + "[" * 100_000 + "]" * 100_000 + "}")
@@ -322,7 +337,15 @@ class Targets:
             path.write_text(json.dumps(mutated_json(record, rng)))
         else:
             path.write_bytes(mutated(json.dumps(record).encode(), rng))
-        return path, lambda: TableFormat.from_json(read_record(self.folder).get("table", {}))
+
+        def read() -> None:
+            """As `leadline predict` does."""
+            fmt = TableFormat.from_json(read_record(self.folder).get("table", {}))
+            frame = read_table(self.folder / "table.csv", fmt)
+            unseen_levels(frame, fmt)
+            encode(frame, fmt)
+
+        return path, read
 
     def split(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         from leadline.datasets import load_uci

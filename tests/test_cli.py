@@ -75,7 +75,7 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
     assert record["interrupted"] is True
     assert 1 <= record["epochs"] < 1_000_000
 
-    assert "interrupted; the same command goes on from there." in stderr
+    assert "and the same command goes on from there." in stderr
     with output(out, force=False) as checkpoints:  # an interrupted record is not a finished one
         assert len(list(checkpoints.glob("*.checkpoint"))) in (1, 2)
 

@@ -1,12 +1,24 @@
 """What is on disk is read with care: tables, locks, leftovers."""
 
 import errno
+import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from leadline import InvalidArgumentError, _files
-from leadline.experiments.records import COLUMNS, Keep, output, read_rows, write_rows
+from leadline.experiments.records import (
+    COLUMNS,
+    RECORD,
+    Keep,
+    output,
+    read_rows,
+    replace_record,
+    write_record,
+    write_rows,
+    write_whole,
+)
 from leadline.training.interruption import Interruption
 
 
@@ -51,17 +63,66 @@ def test_a_file_system_without_locks_is_no_other_process(tmp_path, monkeypatch, 
         assert _files._lock(file.fileno()) is taken
 
 
-def test_what_a_killed_process_left_goes_when_all_is_done(tmp_path):
+def test_what_is_done_takes_its_checkpoints_with_it_and_no_others(tmp_path):
     keep = Keep(tmp_path / "checkpoints", 60.0)
     for what in ("one", "other"):
         keep.place(what).mkdir(parents=True)
         (keep.place(what) / "a.checkpoint").touch()
-        (keep.place(what) / ".b.checkpoint.part").touch()
+        (keep.place(what) / ".b.checkpoint.7.part").touch()
     keep.no_more("one")
-    assert keep.place("other").is_dir()
-    keep.nothing_more()
+    assert not keep.place("one").exists()
+    assert len(list(keep.place("other").iterdir())) == 2
+    keep.no_more("other")
     assert not keep.folder.exists()
-    keep.nothing_more()  # and again
+    keep.no_more("other")  # and again
+
+
+def test_a_forced_run_leaves_the_record_until_there_is_another(tmp_path):
+    write_record(tmp_path, {"accuracy": 99})
+    with pytest.raises(InvalidArgumentError, match="holds a finished record already; choose another or use --force"):
+        output(tmp_path, False).__enter__()
+    with pytest.raises(KeyboardInterrupt), output(tmp_path, True):
+        raise KeyboardInterrupt
+    assert (tmp_path / RECORD).exists()
+    with output(tmp_path, True):
+        replace_record(tmp_path)
+        assert not (tmp_path / RECORD).exists()
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    (tmp_path / "far").mkdir()
+    link, pipe = tmp_path / "link.csv", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "far" / "file.csv")
+    for text in ("new", "newer"):
+        write_whole(link, text)
+        assert link.is_symlink()
+        assert (tmp_path / "far" / "file.csv").read_text() == text
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(pipe.read_text)
+        write_whole(pipe, "water")
+        assert heard.result(timeout=10) == "water"
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "file.csv", "link.csv", "pipe"]
+
+
+def test_half_a_file_of_a_killed_process_goes_when_the_directory_is_used_again(tmp_path):
+    (tmp_path / ".record.json.4711.part").touch()
+    with output(tmp_path, None):
+        assert not (tmp_path / ".record.json.4711.part").exists()
+
+
+def test_a_disk_that_is_full_does_not_hide_behind_the_lock(tmp_path):
+    """/dev/full takes nothing: the lock's own line is left out."""
+    (tmp_path / _files.LOCK).symlink_to("/dev/full")
+    with output(tmp_path, None):
+        pass
+
+
+def test_a_lock_that_cannot_be_opened_is_one_sentence(tmp_path):
+    (tmp_path / _files.LOCK).mkdir()
+    with pytest.raises(InvalidArgumentError, match=r"`out` must be writable, got .*: Is a directory"):
+        output(tmp_path, None).__enter__()
 
 
 def test_ctrl_c_inside_is_heard_outside():

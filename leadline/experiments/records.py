@@ -5,13 +5,13 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leadline import _files
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, refusing
 from leadline.training.checkpoint import clear
 
 RECORD = "record.json"
@@ -24,20 +24,20 @@ CHECKPOINTS = "checkpoints"
 def output(out: Path, force: bool | None) -> Iterator[Path]:
     """A directory to write into, checked, that no other process writes into; gives the place of its checkpoints.
 
-    A finished record is refused, or with `force` removed: what begins now is an unfinished run, which the same command
-    goes on with. None: what is written there has no record.
+    A finished record is refused, or with `force` kept until there is another (`replace_record`): a forced run that is
+    cut off goes on with the same command. None: what is written there has no record.
     """
     _check_place(out)
     try:
-        with _files.only_writer(out):
+        with ExitStack() as stack:
+            with writing(out):
+                stack.enter_context(_files.only_writer(out))
             record, checkpoints = out / RECORD, out / CHECKPOINTS
-            if force is not None and record.exists() and not _interrupted(record):
+            if force is False and record.exists() and not _interrupted(record):
                 clear(checkpoints)  # if it was killed when all was done
-                if not force:
-                    raise InvalidArgumentError(
-                        f"`out` {out} holds a finished record already; choose another or use --force."
-                    )
-                record.unlink()
+                raise InvalidArgumentError(
+                    f"`out` {out} holds a finished record already; choose another or use --force."
+                )
             yield checkpoints
     finally:
         with suppress(OSError):
@@ -57,14 +57,8 @@ class Keep:
     def no_more(self, what: object) -> None:
         """It is in the tables now."""
         clear(self.place(what))
-
-    def nothing_more(self) -> None:
-        """All is in the tables: so is what was killed before it could be said."""
-        if self.folder.is_dir():
-            for place in self.folder.iterdir():
-                clear(place)
-            with suppress(OSError):
-                self.folder.rmdir()
+        with suppress(OSError):
+            self.folder.rmdir()  # the last one's
 
 
 def _check_place(out: Path) -> None:
@@ -85,6 +79,12 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidArgumentError(f"`out` must be writable, got {path}: {error.strerror or error}.") from error
+
+
+def replace_record(out: Path) -> None:
+    """What is written next belongs to another record than the one that is there, which goes first."""
+    with writing(out):
+        (out / RECORD).unlink(missing_ok=True)
 
 
 def write_record(out: Path, record: dict[str, Any]) -> Path:
@@ -149,15 +149,9 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
     return rows
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> AbstractContextManager[None]:
     """Whatever is wrong with a table becomes one sentence."""
-    try:
-        yield
-    except InvalidArgumentError:
-        raise
-    except (OSError, ValueError, KeyError, csv.Error) as error:
-        raise InvalidArgumentError(f"`out`: {path} is not a table of Leadline's, or is damaged: {error}.") from error
+    return refusing(f"`out`: {path} is not a table of Leadline's, or is damaged")
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:

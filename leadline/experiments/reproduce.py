@@ -118,6 +118,11 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_ever
     meter = _Meter(chunks, tell, stopped)
     work = _on_a_gpu if _on_accelerator() else _on_all_cores
     keep = Keep(out / CHECKPOINTS, checkpoint_every)
+    left = {one for chunk in chunks for one in chunk}
+    for recipe, depth in grid.families():
+        for one in grid.settings(recipe, depth):
+            if one not in left:  # killed, perhaps, between the table and this
+                keep.no_more([one])
     try:
         for chunk, rows, seconds in work(chunks, meter, stopped, keep):
             if isinstance(rows, TrainingDivergedError):
@@ -137,10 +142,7 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_ever
         stopped.set()
     if diverged:
         raise TrainingDivergedError("\n".join(diverged))
-    if stopped.is_set():
-        return False
-    keep.nothing_more()
-    return True
+    return not stopped.is_set()
 
 
 Done = tuple[Chunk, list[dict[str, str]] | TrainingDivergedError, float]

@@ -86,7 +86,7 @@ def expected_cost(parts: Parts, fmt: TableFormat, width: int, n_restarts: int) -
     return 15 + least, 15 + 10 * least, memory
 
 
-def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str, seconds: float) -> dict[str, Any]:
+def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -> dict[str, Any]:
     """The settings, how the rows kept apart are predicted, and what was learned, under the record's names."""
     models = estimator.model_
     recipe = get_recipe(estimator.recipe)
@@ -118,7 +118,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str, s
         "free_energy_terms": estimator.free_energy_terms_,
         "history": _thinned(estimator.history_),
         "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
-        "seconds": round(seconds, 3),
+        "seconds": round(estimator.fit_seconds_, 3),
         "device": jax.devices()[0].device_kind,
         "version": __version__,
     }

@@ -115,6 +115,11 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
     leaves the set in hand to the next time, which goes on from its checkpoint."""
     chunks = missing(settings, out)
     keep = Keep(out / CHECKPOINTS, checkpoint_every)
+    for name in settings.names:
+        for depth in settings.depths:
+            whole = (name, depth, list(settings.splits_of(name)))
+            if whole not in chunks:  # killed, perhaps, between the table and this
+                keep.no_more(whole)
     for i, (name, depth, splits) in enumerate(chunks):
 
         def report(now: Progress, i: int = i) -> None:
@@ -122,7 +127,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
                 tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
 
         what = (name, depth, splits)
-        rows = run_splits(settings.data, *what, settings.epochs, report, keep.place(what), checkpoint_every)
+        rows = run_splits(settings.data, *what, settings.epochs, report, keep.place(what), keep.every)
         if rows is None:
             return False
         path = table_path(out, depth)
@@ -131,7 +136,6 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
         every.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"], int(row["split"])))
         write_rows(path, every)
         keep.no_more(what)
-    keep.nothing_more()
     return True
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leadline import plots
-from leadline._checks import InvalidArgumentError
+from leadline._checks import refusing
 from leadline.experiments.records import write_whole
 
 Record = dict[str, Any]
@@ -108,10 +108,8 @@ def page(record: Record) -> str:
 
 def write_page(record: Record, path: Path) -> Path:
     """Write the page whole or not at all."""
-    try:
+    with refusing("`run`: the record does not hold what Leadline writes"):
         text = page(record)
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidArgumentError(f"`run`: the record does not hold what Leadline writes: {error!r}.") from error
     return write_whole(path, text)
 
 

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from leadline._checks import InvalidArgumentError, check_at_least
-from leadline._files import write_whole
+from leadline._files import PART, write_whole
 from leadline._version import __version__
 from leadline.training.epochs import History
 from leadline.training.state import TrainingState
@@ -68,12 +68,8 @@ class Checkpoints:
         check_at_least("checkpoint_every", every, 0)
         self._folder, self._training, self._every = Path(folder), training[:16], every
         self._last = time.monotonic()
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidArgumentError(
-                f"`checkpoint_dir` must be a directory to write into, got {folder}: {error.strerror or error}."
-            ) from error
+        if self._folder.exists() and not self._folder.is_dir():
+            raise InvalidArgumentError(f"`checkpoint_dir` must be a directory, got the file {folder}.")
 
     def due(self) -> bool:
         return time.monotonic() - self._last >= self._every
@@ -85,9 +81,11 @@ class Checkpoints:
         place = f"{int(state.slowed.sum()):04d}-{int(state.epoch):09d}-{int(state.step):06d}"
         path = self._folder / f"{self._training}-{place}{SUFFIX}"
         try:
+            self._folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, _encode(checkpoint))
-            half = self._folder.glob(f".{self._training}-*{SUFFIX}.part")  # of a process that was killed
-            for old in [*self._files()[:-KEPT], *half]:
+            before = [other for other in self._files() if other != path]
+            half = self._folder.glob(f".{self._training}-*{SUFFIX}.*{PART}")  # of a process that was killed
+            for old in [*before[: 1 - KEPT], *half]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             warnings.warn(
@@ -108,6 +106,8 @@ class Checkpoints:
                     CheckpointWarning,
                     stacklevel=2,
                 )
+                if isinstance(error, _DamagedError):
+                    path.unlink(missing_ok=True)  # it would take the place of one that is whole
         return None
 
     def _files(self) -> list[Path]:
@@ -120,7 +120,7 @@ def clear(folder: Path) -> None:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        if path.name.endswith((SUFFIX, f"{SUFFIX}.part")):
+        if path.name.endswith((SUFFIX, PART)):
             path.unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()
@@ -161,7 +161,7 @@ def _encode(checkpoint: Checkpoint) -> bytes:
     tensors = {
         name: np.array(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C") for name, leaf in arrays.items()
     }
-    payload = save(tensors, metadata={"said": json.dumps({"version": __version__, "seconds": checkpoint.seconds})})
+    payload = save(tensors, metadata={"seconds": repr(checkpoint.seconds)})
     return _wrapped(payload)
 
 
@@ -184,8 +184,8 @@ def _decode(content: bytes, like: TrainingState) -> Checkpoint:
     payload = _unwrapped(content)
     try:
         tensors = load(payload)
-        said = json.loads(json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])["__metadata__"]["said"])
-        seconds = float(said["seconds"])
+        header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
+        seconds = float(header["__metadata__"]["seconds"])
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise _DamagedError(str(error)) from error
     state, good = (_filled(like, prefix, tensors) for prefix in ("state", "good"))

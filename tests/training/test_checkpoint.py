@@ -138,12 +138,30 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_taken(alone, tmp
 
 
 def test_two_damaged_checkpoints_are_a_new_start(alone, tmp_path):
+    """Of which checkpoints are kept, too: those that are damaged take nobody's place."""
     training(tmp_path, on_call=stop_after(4))
     for path in tmp_path.iterdir():
         path.write_bytes(b"")
     with pytest.warns(CheckpointWarning):
-        resumed = training(tmp_path)
-    assert_same_bits(resumed, alone)
+        training(tmp_path, on_call=stop_after(2))
+    files = list(tmp_path.iterdir())
+    assert len(files) == 2
+    assert all(path.stat().st_size for path in files)
+    assert_same_bits(training(tmp_path), alone)
+
+
+def test_a_checkpoint_is_kept_though_there_are_some_of_later_epochs(tmp_path):
+    """That cannot be read now, but perhaps another time."""
+    training(tmp_path, epochs=2)
+    first, last = sorted(tmp_path.iterdir())
+    later = [tmp_path / last.name.replace("000000002", f"00000{i}000") for i in (1, 2)]
+    for path in later:
+        path.mkdir()
+    first.unlink()
+    last.unlink()
+    with pytest.warns(CheckpointWarning, match="Is a directory"):
+        training(tmp_path, epochs=2)
+    assert last.is_file()
 
 
 def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp_path):
@@ -171,7 +189,7 @@ def _shorter(deeper):
 def test_half_a_checkpoint_of_a_killed_process_is_removed(tmp_path):
     training(tmp_path, epochs=2)
     name = sorted(tmp_path.iterdir())[-1].name
-    half = tmp_path / f".{name}.part"
+    half = tmp_path / f".{name}.4711.part"
     half.write_bytes(b"half")
     training(tmp_path, epochs=2, n_restarts=1)  # another training leaves it
     assert half.exists()
@@ -217,7 +235,7 @@ def test_a_directory_that_cannot_be_written_does_not_stop_the_training(alone, tm
 
 def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidArgumentError, match=r"`checkpoint_dir` must be a directory to write into, got .*file"):
+    with pytest.raises(InvalidArgumentError, match=r"`checkpoint_dir` must be a directory, got the file .*file"):
         training(tmp_path / "file")
 
 

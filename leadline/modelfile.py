@@ -7,7 +7,7 @@ import os
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import equinox as eqx
 import jax
@@ -114,17 +114,12 @@ def check_fits_together(models: Any) -> Model:
             raise ValueError(f"there are {runs} runs, and an array of shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError("there is a number in the model that is not finite")
-    jax.eval_shape(jax.vmap(_said_of_a_row), models)
+    for part in (models.likelihood, models.depth_prior, models.depth_posterior):
+        for field in dataclasses.fields(part):
+            value, annotation = getattr(part, field.name), cast("Any", field.type)
+            if eqx.is_array(value) and value.ndim != 1 + len(annotation.dim_str.split()):  # the runs, and jaxtyping's
+                raise ValueError(f"{field.name} has the shape {value.shape}")
     return models
-
-
-def _said_of_a_row(model: Model) -> None:
-    """Works for arrays of the right sizes; nothing is computed."""
-    model.likelihood.moments(jnp.zeros((1, model.likelihood.n_outputs)))
-    for distribution in (model.depth_posterior, model.depth_prior):
-        n_depths = model.n_depths
-        if distribution.log_masses(n_depths).shape != (n_depths,):
-            raise ValueError(f"a {type(distribution).__name__} of several")
 
 
 def _check_linear(linear: GaussianLinear, stack: tuple[int, ...], n_out: int, n_in: int) -> None:

@@ -340,19 +340,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         torture = Torture(Path(folder), arguments.seed)
         each = -(-arguments.kills // (len(COMMANDS) + 1))
-        steps: dict[str, Callable[[], Any]] = {
-            "mutated files": lambda: fuzz(arguments.files),
-            "killed": lambda: torture.all_killed(torture.killed, each),
-            "killed while writing": lambda: torture.all_killed(torture.killed_while_writing, max(1, each // 4)),
-            "damaged checkpoints": lambda: torture.damaged(max(2, each // 2)),
-            "full disk": torture.full_disk,
-            "two processes on one directory": torture.two_at_once,
-            "long run": lambda: torture.long_run(arguments.epochs, 10),
-        }
-        for name, step in steps.items():
+        one_by_one: list[dict[str, Callable[[], Any]]] = [
+            {"mutated files": lambda: fuzz(arguments.files)},
+            {"killed": lambda: torture.all_killed(torture.killed, each)},
+            {"killed while writing": lambda: torture.all_killed(torture.killed_while_writing, max(1, each // 4))},
+            {
+                "damaged checkpoints": lambda: torture.damaged(max(2, each // 2)),
+                "full disk": torture.full_disk,
+                "two processes on one directory": torture.two_at_once,
+            },
+            {"long run": lambda: torture.long_run(arguments.epochs, 10)},
+        ]
+        for side_by_side in one_by_one:
             start = time.monotonic()
-            figures[name] = step()
-            print(f"{time.monotonic() - start:6.0f} s  {name}: {json.dumps(figures[name])}", flush=True)
+            with ThreadPoolExecutor(2) as pool:
+                running = {name: pool.submit(step) for name, step in side_by_side.items()}
+            for name, step in running.items():
+                figures[name] = step.result()
+                print(f"{time.monotonic() - start:6.0f} s  {name}: {json.dumps(figures[name])}", flush=True)
     figures["seconds"] = round(time.monotonic() - begin)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "torture.json").write_text(json.dumps(figures, indent=1) + "\n")

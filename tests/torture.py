@@ -260,21 +260,24 @@ class Torture:
         """The paper's own length, killed so often, against the same left alone."""
         given = ["spiral", "--omega", "10", "--recipe", "published", "--epochs", str(epochs), "--quiet"]
         alone, out = self.folder / "long-alone", self.folder / "long"
-        begin = time.monotonic()
         self.finish([*given, "--out", str(alone)])
-        seconds = time.monotonic() - begin
-        arguments = [*given, "--out", str(out), "--checkpoint-every", "0.5"]
+        arguments = [*given, "--out", str(out), "--checkpoint-every", "0.2"]
+
+        def last_epoch() -> int:
+            found = (out / "checkpoints").glob("*.checkpoint")
+            return max((int(path.name.split("-")[2]) for path in found), default=0)
+
         epochs_at = []
-        while len(epochs_at) < kills:
+        for i in range(kills):
+            until = epochs * (i + self.rng.uniform(0.2, 0.8)) / kills
             process = self.start(arguments)
-            try:
-                process.communicate(timeout=self.rng.uniform(0.6, 1.4) * (seconds / (kills + 2) + 5))
-                raise SystemExit(f"the long run ended after {len(epochs_at)} kills")
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
-            last = max(int(path.name.split("-")[2]) for path in (out / "checkpoints").glob("*.checkpoint"))
-            epochs_at.append(last)
+            while last_epoch() < until:
+                if process.poll() is not None:
+                    raise SystemExit(f"the long run ended after {i} kills")
+                time.sleep(0.01)
+            process.kill()
+            process.communicate()
+            epochs_at.append(last_epoch())
         self.finish(arguments)
         if outputs(out) != outputs(alone):
             raise SystemExit("the long run differs")

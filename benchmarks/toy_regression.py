@@ -2,7 +2,7 @@
 
     python benchmarks/toy_regression.py --plot docs/gap.png
 
-Two hundred points of a sine, none of them between -0.5 and 0.5, with constant noise and with noise that grows to the
+Two hundred points of a sine, none of them between -1 and 1, with constant noise and with noise that grows to the
 right. The bands are two standard deviations of noise, weights and depth; the table has their means inside and outside
 the gap.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from leadline import DepthRegressor
 
-GAP = (-0.5, 0.5)
+GAP = (-1.0, 1.0)
 
 
 def with_gap(growing: bool, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -36,9 +36,9 @@ def main() -> None:
     for ax, kind in zip(figure.subplots(1, 2), ("constant", "input"), strict=True):
         x, y = with_gap(kind == "input")
         model = DepthRegressor(noise=kind, random_state=0).fit(x, y)
-        model.plot_fit(x, y, ax=ax)
+        model.plot_fit(x, y, ax=ax).set_title(f'noise="{kind}"', loc="right", fontsize=10)
         depth = f"{model.depth_mean_:.2f} ± {model.depth_std_:.2f}"
-        for where, grid in {"gap": np.linspace(*GAP, 41), "data": np.linspace(0.8, 1.8, 41)}.items():
+        for where, grid in {"gap": np.linspace(-0.6, 0.6, 41), "data": np.linspace(1.15, 1.85, 41)}.items():
             parts = model.uncertainty(grid[:, None])
             sds = " | ".join(f"{np.sqrt(part.mean()):.3f}" for part in (parts.noise, parts.weights, parts.depth))
             print(f"| {kind} | {where} | {sds} | {depth} |")

@@ -253,6 +253,7 @@ class Targets:
         frame = pd.read_csv(folder / "table.csv")
         frame.to_parquet(folder / "table.parquet")
         self.parquet = (folder / "table.parquet").read_bytes()
+        pd.read_parquet(folder / "table.parquet")  # imports what it needs
         self.splits = {
             "data.txt": "\n".join(" ".join(f"{v:.4f}" for v in row) for row in x),
             **{f"index_{name}.txt": text for name, text in {"features": "0\n1", "target": "3"}.items()},

@@ -17,7 +17,8 @@ from leadline.recipes import RECIPES, Recipe
 from leadline.training import Training, TrainingDivergedError, init_models, run_model, train
 
 if TYPE_CHECKING:
-    from leadline.estimators import DepthClassifier, DepthRegressor, load
+    from leadline.estimators import DepthClassifier, DepthRegressor
+    from leadline.loading import load
 
 __all__ = [
     "RECIPES",
@@ -62,7 +63,7 @@ keep_programs()  # before JAX compiles for the first time: later it would not be
 def __getattr__(name: str) -> Any:
     """The estimators come when asked for: scikit-learn takes a second to import, and not everybody needs it."""
     if name in ("DepthClassifier", "DepthRegressor", "load"):
-        from leadline import estimators
+        from leadline import estimators, loading
 
-        return getattr(estimators, name)
+        return getattr(loading if name == "load" else estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

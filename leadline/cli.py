@@ -376,8 +376,8 @@ def predict(
 
     Example: leadline predict runs/wine new.csv --out predictions.csv
     """
-    from leadline.estimators import load
     from leadline.experiments.table import predictions
+    from leadline.loading import load
 
     record = read_record(run)
     if "table" not in record:

@@ -52,6 +52,7 @@ ORDER = [
     "modelfile",
     "plots",
     "estimators",
+    "loading",
     "datasets",
     "tables",
     "experiments",

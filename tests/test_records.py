@@ -11,7 +11,7 @@ from leadline import InvalidArgumentError, _files
 from leadline.experiments.records import (
     COLUMNS,
     RECORD,
-    Keep,
+    Unfinished,
     output,
     read_rows,
     replace_record,
@@ -64,17 +64,17 @@ def test_a_file_system_without_locks_is_no_other_process(tmp_path, monkeypatch, 
 
 
 def test_what_is_done_takes_its_checkpoints_with_it_and_no_others(tmp_path):
-    keep = Keep(tmp_path / "checkpoints", 60.0)
+    unfinished = Unfinished(tmp_path / "checkpoints", 60.0)
     for what in ("one", "other"):
-        keep.place(what).mkdir(parents=True)
-        (keep.place(what) / "a.checkpoint").touch()
-        (keep.place(what) / ".b.checkpoint.7.part").touch()
-    keep.no_more("one")
-    assert not keep.place("one").exists()
-    assert len(list(keep.place("other").iterdir())) == 2
-    keep.no_more("other")
-    assert not keep.folder.exists()
-    keep.no_more("other")  # and again
+        unfinished.place(what).mkdir(parents=True)
+        (unfinished.place(what) / "a.checkpoint").touch()
+        (unfinished.place(what) / ".b.checkpoint.7.part").touch()
+    unfinished.no_more("one")
+    assert not unfinished.place("one").exists()
+    assert len(list(unfinished.place("other").iterdir())) == 2
+    unfinished.no_more("other")
+    assert not unfinished.folder.exists()
+    unfinished.no_more("other")  # and again
 
 
 def test_a_forced_run_leaves_the_record_until_there_is_another(tmp_path):

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leadline import _files
 from leadline._checks import InvalidArgumentError, refusing
 from leadline.training.checkpoint import clear
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RECORD = "record.json"
 
@@ -45,8 +48,8 @@ def output(out: Path, force: bool | None) -> Iterator[Path]:
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Where the checkpoints of what is in hand are, and how often they are written."""
+class Unfinished:
+    """Trainings that are not in the tables yet: where their checkpoints are, and how often they are written."""
 
     folder: Path
     every: float
@@ -97,15 +100,20 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         return _files.write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
+def write_picture(path: Path, figure: "Figure", dpi: int) -> Path:
+    """Write the file whole or not at all."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi)
+    return write_whole(path, picture.getvalue())
+
+
 def read_record(out: Path) -> dict[str, Any]:
     """The record in a directory."""
     path = out / RECORD
     if not path.is_file():
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.")
-    try:
+    with refusing(f"`run`: {path} cannot be read"):
         record = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"`run`: {path} cannot be read: {error}.") from error
     if not isinstance(record, dict) or "depth_pmf" not in record:
         raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")
     return record

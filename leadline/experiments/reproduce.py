@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_entries, check_integer
-from leadline.experiments.records import CHECKPOINTS, COLUMNS, Keep, as_row, read_rows, reading, write_rows
+from leadline.experiments.records import CHECKPOINTS, COLUMNS, Unfinished, as_row, read_rows, reading, write_rows
 from leadline.experiments.spiral import SpiralSettings, run_spirals
 from leadline.recipes import DEPTHS, get_recipe
 from leadline.training.checkpoint import EVERY
@@ -117,14 +117,14 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_ever
     diverged: list[str] = []
     meter = _Meter(chunks, tell, stopped)
     work = _on_a_gpu if _on_accelerator() else _on_all_cores
-    keep = Keep(out / CHECKPOINTS, checkpoint_every)
+    unfinished = Unfinished(out / CHECKPOINTS, checkpoint_every)
     left = {one for chunk in chunks for one in chunk}
     for recipe, depth in grid.families():
         for one in grid.settings(recipe, depth):
             if one not in left:  # killed, perhaps, between the table and this
-                keep.no_more([one])
+                unfinished.no_more([one])
     try:
-        for chunk, rows, seconds in work(chunks, meter, stopped, keep):
+        for chunk, rows, seconds in work(chunks, meter, stopped, unfinished):
             if isinstance(rows, TrainingDivergedError):
                 first = chunk[0]
                 diverged.append(f"{first.recipe}, {first.depth}, omega {first.omega:g} and beside it: {rows}")
@@ -137,7 +137,7 @@ def reproduce(grid: Grid, out: Path, tell: Teller | None = None, checkpoint_ever
             took = {"recipe": rows[0]["recipe"], "depth": " + ".join(depths), "runs": len(chunk)}
             took |= {"epochs": rows[0]["epochs"], "training_seconds": rows[0]["seconds"], "seconds": round(seconds, 3)}
             write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": rows[0]["device"]}])
-            keep.no_more(chunk)
+            unfinished.no_more(chunk)
     except KeyboardInterrupt:
         stopped.set()
     if diverged:
@@ -149,7 +149,7 @@ Done = tuple[Chunk, list[dict[str, str]] | TrainingDivergedError, float]
 Trained = Iterator[Done]
 
 
-def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, keep: Keep) -> Trained:
+def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, unfinished: Unfinished) -> Trained:
     """One after the other; while one trains, the programs of its evaluation and of the next one are compiled."""
     with ThreadPoolExecutor(1) as aside:
         prepared: list[Future[None]] = []
@@ -160,7 +160,7 @@ def _on_a_gpu(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, ke
 
         for i, chunk in enumerate(chunks):
             wait(prepared)
-            done = _train(chunk, partial(watch, i), stopped, keep)
+            done = _train(chunk, partial(watch, i), stopped, unfinished)
             if done is None:
                 stopped.set()
                 return
@@ -174,11 +174,11 @@ def _compile(chunk: Chunk) -> None:
         run_spirals(chunk, None, lambda: True)
 
 
-def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, keep: Keep) -> Trained:
+def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event, unfinished: Unfinished) -> Trained:
     """As many at a time as there are cores: a second core gains nothing within one small training."""
     with Interruption() as interruption, ThreadPoolExecutor(_n_cores()) as pool:
         waiting = {
-            pool.submit(_train, chunk, partial(meter.report, i), stopped, keep) for i, chunk in enumerate(chunks)
+            pool.submit(_train, chunk, partial(meter.report, i), stopped, unfinished) for i, chunk in enumerate(chunks)
         }
         try:
             while waiting:
@@ -194,12 +194,14 @@ def _on_all_cores(chunks: list[Chunk], meter: "_Meter", stopped: threading.Event
                 stopped.set()
 
 
-def _train(chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event, keep: Keep) -> Done | None:
+def _train(
+    chunk: Chunk, report: Callable[[Progress], None], stopped: threading.Event, unfinished: Unfinished
+) -> Done | None:
     if stopped.is_set():
         return None
     start = time.perf_counter()
     try:
-        runs = run_spirals(chunk, report, stopped.is_set, keep.place(chunk), keep.every)
+        runs = run_spirals(chunk, report, stopped.is_set, unfinished.place(chunk), unfinished.every)
     except TrainingDivergedError as error:
         return chunk, error, time.perf_counter() - start
     if any(run.record.get("interrupted") for run in runs):

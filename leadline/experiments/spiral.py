@@ -1,6 +1,5 @@
 """The main job: train on the spiral, evaluate, record."""
 
-import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from leadline.ensemble import (
     evaluation_keys,
     predict_restarts,
 )
-from leadline.experiments.records import write_whole
+from leadline.experiments.records import write_picture
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.model import Model
 from leadline.predict import depth_masses, evaluate_free_energy, predict
@@ -198,6 +197,4 @@ def draw(run: SpiralRun, path: Path) -> None:
     figure.suptitle(
         f"recipe {record['recipe']}, depth {record['depth']}, {restarts}{record['epochs']} epochs", fontsize=10
     )
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120)
-    write_whole(path, picture.getvalue())
+    write_picture(path, figure, dpi=120)

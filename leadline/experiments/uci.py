@@ -17,7 +17,7 @@ from leadline._version import __version__
 from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
 from leadline.ensemble import calibration_of, depth_summary, predictive_mixture
-from leadline.experiments.records import CHECKPOINTS, Keep, read_rows, reading, write_rows
+from leadline.experiments.records import CHECKPOINTS, Unfinished, read_rows, reading, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
 from leadline.model import Model
 from leadline.predict import rows_at_once
@@ -114,12 +114,12 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
     """Train what is missing; a table has the rows of a set as soon as its splits are done. Whether all is done: Ctrl-C
     leaves the set in hand to the next time, which goes on from its checkpoint."""
     chunks = missing(settings, out)
-    keep = Keep(out / CHECKPOINTS, checkpoint_every)
+    unfinished = Unfinished(out / CHECKPOINTS, checkpoint_every)
     for name in settings.names:
         for depth in settings.depths:
             whole = (name, depth, list(settings.splits_of(name)))
             if whole not in chunks:  # killed, perhaps, between the table and this
-                keep.no_more(whole)
+                unfinished.no_more(whole)
     for i, (name, depth, splits) in enumerate(chunks):
 
         def report(now: Progress, i: int = i) -> None:
@@ -127,7 +127,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
                 tell((i + (now.epoch / now.epochs if now.epochs else 0.0)) / len(chunks), i, len(chunks))
 
         what = (name, depth, splits)
-        rows = run_splits(settings.data, *what, settings.epochs, report, keep.place(what), keep.every)
+        rows = run_splits(settings.data, *what, settings.epochs, report, unfinished.place(what), unfinished.every)
         if rows is None:
             return False
         path = table_path(out, depth)
@@ -135,7 +135,7 @@ def benchmark(settings: UciSettings, out: Path, tell: Teller | None = None, chec
         every = read_rows(path) + [{key: str(value) for key, value in row.items()} for row in rows]
         every.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"], int(row["split"])))
         write_rows(path, every)
-        keep.no_more(what)
+        unfinished.no_more(what)
     return True
 
 

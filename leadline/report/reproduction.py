@@ -1,7 +1,6 @@
 """The paper's figures from the tables of `leadline reproduce`, beside the published numbers."""
 
 import csv
-import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leadline.distributions import NormalDepth, PoissonDepth
-from leadline.experiments.records import read_rows, write_rows, write_whole
+from leadline.experiments.records import read_rows, write_picture, write_rows, write_whole
 from leadline.experiments.reproduce import CHUNKS, Grid, table_path
 
 if TYPE_CHECKING:
@@ -159,9 +158,7 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
     write_whole(written[1], markdown(comparisons, read_rows(out / CHUNKS)))
 
     def save(figure: Figure, name: str) -> None:
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", dpi=130)
-        written.append(write_whole(out / name, picture.getvalue()))
+        written.append(write_picture(out / name, figure, dpi=130))
 
     for recipe in grid.recipes:
         figure = Figure(figsize=(11, 4.2), layout="constrained")

@@ -121,6 +121,8 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
     def go_on(state: TrainingState) -> Array:
         return (state.step < n_steps) & state.support.fits
 
+    slower = SLOWER**state.slowed
+
     def one_step(state: TrainingState, go: Array) -> TrainingState:
         start = state.step * batch_size
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
@@ -128,7 +130,6 @@ def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
         keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
         share = task.clock.at(state.epoch + state.step / n_steps)
-        slower = SLOWER**state.slowed
         rate = slower * task.learning_rate * task.recipe.rate_factor(share)
         rates = (rate, slower * task.depth_learning_rate)
         new = train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)

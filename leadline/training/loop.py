@@ -211,7 +211,10 @@ def train(
     else:
         every = 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)
         paces = [partial(FixedLength, epochs, every)] * len(seeds)
-    make_pace = lambda: Paces([make() for make in paces], len(keys) // len(seeds))  # noqa: E731
+
+    def make_pace() -> Paces:
+        return Paces([make() for make in paces], len(keys) // len(seeds))
+
     pace = make_pace()
     task = Task(
         **parts,

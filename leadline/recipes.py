@@ -41,6 +41,8 @@ class Recipe:
     """Which model training returns: the one of the lowest validation free energy, or the last iterate."""
     initial_depth: tuple[float, float] = (0.0, 1.8)
     """loc and scale of a normal q(L) at the start."""
+    deepest_start: float | None = None
+    """loc at the start of the last restart; those between lie evenly between. None starts all of them alike."""
     unfreeze: bool = False
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -87,6 +89,8 @@ class Recipe:
             raise InvalidArgumentError(f"`initial_depth` must be a pair (loc, scale), got {self.initial_depth!r}.")
         check_finite("loc of initial_depth", self.initial_depth[0])
         check_positive("scale of initial_depth", self.initial_depth[1])
+        if self.deepest_start is not None:
+            check_finite("deepest_start", self.deepest_start)
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
             check_integer(name, getattr(self, name), 1)
 
@@ -102,6 +106,15 @@ class Recipe:
             return jnp.ones_like(share)
         decayed = jnp.clip((share - self.decay_from) / (1 - self.decay_from), 0, 1)
         return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
+
+    def by_restart(self, n_restarts: int) -> "list[Recipe]":
+        """What each restart starts from, where they differ; else the one recipe of all."""
+        loc, scale = self.initial_depth
+        if self.deepest_start is None:
+            return [self]
+        return [
+            replace(self, initial_depth=(float(at), scale)) for at in np.linspace(loc, self.deepest_start, n_restarts)
+        ]
 
     def compiled(self) -> "Recipe":
         """The part of the recipe that the compiled epochs depend on; recipes alike in it share one program."""
@@ -150,9 +163,16 @@ RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""
 
-FOR_NUMBERS = {"constant": {"temperature": 1.0}, "input": {"temperature": 0.4, "learning_rate": 0.002}}
-"""What our recipe changes for numbers, by the kind of their noise: a colder network would learn the noise; and where it
-depends on the input, a few rows can have large gradients, and large steps lead astray."""
+_EXPLORING = {"initial_depth": (1.0, 0.5), "deepest_start": 4.0, "depth_learning_rate": 0.0005}
+
+FOR_NUMBERS = {
+    "constant": {"temperature": 1.0, **_EXPLORING},
+    "input": {"temperature": 0.4, "learning_rate": 0.002, **_EXPLORING},
+}
+"""What our recipe changes for numbers, by the kind of their noise. A colder network would learn the noise; and where it
+depends on the input, a few rows can have large gradients, and large steps lead astray. The restarts begin one hidden
+layer apart and are in no hurry to leave their depths, so that the rows kept apart have different ones to choose from.
+"""
 
 DEPTHS = ("normal", "poisson", "categorical")
 

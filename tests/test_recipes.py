@@ -29,6 +29,7 @@ from tests.tolerances import CLOSED_FORM, GRADIENT
 # What the paper says nothing about, or the same in both.
 COMMON = {
     "initial_depth": (0.0, 1.8),
+    "deepest_start": None,
     "unfreeze": False,
     "initial_scale": 1.0,
     "initial_means": "glorot",
@@ -67,6 +68,13 @@ def test_depth_families_start_where_the_paper_starts(recipe):
         assert eqx.tree_equal(prior_or_posterior, CategoricalDepth(10))
     for prior_or_posterior in depth_distributions(np.int64(4), recipe):
         assert eqx.tree_equal(prior_or_posterior, FixedDepth(4))
+
+
+def test_restarts_begin_evenly_between_the_first_and_the_deepest():
+    recipe = dataclasses.replace(RECIPES["leadline"], initial_depth=(1.0, 0.5), deepest_start=4.0)
+    for n_restarts, expected in {1: [1.0], 2: [1.0, 4.0], 4: [1.0, 2.0, 3.0, 4.0]}.items():
+        assert [each.initial_depth for each in recipe.by_restart(n_restarts)] == [(loc, 0.5) for loc in expected]
+    assert RECIPES["leadline"].by_restart(4) == [RECIPES["leadline"]]
 
 
 def test_schedules():
@@ -194,6 +202,7 @@ def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkey
         ("temperature", "auto", "`temperature` must be a number, got 'auto'."),
         ("initial_depth", (1.0,), "`initial_depth` must be a pair (loc, scale), got (1.0,)."),
         ("initial_depth", (1.0, -1.0), "`scale of initial_depth` must be positive and finite, got -1.0."),
+        ("deepest_start", np.inf, "`deepest_start` must be finite, got inf."),
         ("n_restarts", 0, "`n_restarts` must be a whole number of at least 1, got 0."),
     ],
 )

@@ -118,6 +118,17 @@ def _draw_models(depths: list[tuple[DepthDistribution, DepthDistribution]], *siz
     return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
 
 
+def _depths_of_runs(
+    depths: list[Depth], recipe: Recipe, shape: tuple[int, int, int]
+) -> list[tuple[DepthDistribution, DepthDistribution]]:
+    """p(L) and the initial q(L) of every run, or of every seed's runs, or of all, as far as they differ."""
+    n_seeds, n_temperatures, n_restarts = shape
+    by_restart = [[depth_distributions(one, each) for each in recipe.by_restart(n_restarts)] for one in depths]
+    if len(by_restart[0]) == 1:
+        return [pair for (pair,) in by_restart]
+    return [pair for pairs in by_restart * (n_seeds // len(depths)) for pair in pairs * n_temperatures]
+
+
 _unpack = jit_lightly(Model.unpack)
 
 
@@ -185,9 +196,10 @@ def train(
     for seed in seeds:
         check_integer("seeds", seed, 0)
     recipe = replace(recipe, temperature=max(temperatures))
-    depths = [depth_distributions(one, recipe) for one in (depth if isinstance(depth, list) else [depth])]
+    depths = depth if isinstance(depth, list) else [depth]
     if len(depths) not in (1, len(seeds)):
         raise InvalidArgumentError(f"`depth` must have one entry per seed, {len(seeds)}, got {len(depths)}.")
+    depths = _depths_of_runs(depths, recipe, (len(seeds), len(temperatures), n_restarts))
     tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     shape = (len(seeds), len(temperatures), n_restarts)
     parts, held = make_parts(tables, validation, likelihood, shape, seeds, common_validation)

@@ -216,6 +216,27 @@ def test_restarts_are_other_networks_on_the_same_data():
     assert both.n_restarts == 2
 
 
+def test_restarts_begin_at_depths_of_their_own():
+    """The same for every seed and temperature; only a normal q(L) has a loc, and what the recipe does not say is left."""
+    recipe = dataclasses.replace(
+        RECIPES["leadline"], initial_depth=(1.0, 0.5), deepest_start=4.0, depth_learning_rate=0.0
+    )
+    begun = []
+
+    def first(state):
+        begun.append(state.model.unpack())
+        return True
+
+    for depth in ("normal", ["normal", "poisson"]):
+        small_train(recipe=recipe, depth=depth, temperature="auto", n_restarts=2, epochs=1, seeds=[1, 2], on_call=first)
+    all_normal, mixed = (models.depth_posterior for models in begun)
+    runs = [1.0, 4.0] * len(TEMPERATURES)
+    np.testing.assert_array_equal(all_normal.loc, runs * 2)
+    np.testing.assert_array_equal(mixed.families[0].loc[: len(runs)], runs)
+    assert not np.asarray(mixed.which)[: len(runs)].any()
+    assert np.asarray(mixed.which)[len(runs) :].all()
+
+
 def test_every_restart_has_a_stream_of_its_own():
     data = [jax.random.key_data(key).tolist() for key in loop.restart_keys(3, 5)]
     assert data[0] == jax.random.key_data(jax.random.key(3)).tolist()

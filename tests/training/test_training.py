@@ -217,7 +217,7 @@ def test_restarts_are_other_networks_on_the_same_data():
 
 
 def test_restarts_begin_at_depths_of_their_own():
-    """The same for every seed and temperature; only a normal q(L) has a loc, and what the recipe does not say is left."""
+    """The same for every seed and temperature; of the families, only a normal q(L) has a loc."""
     recipe = dataclasses.replace(
         RECIPES["leadline"], initial_depth=(1.0, 0.5), deepest_start=4.0, depth_learning_rate=0.0
     )

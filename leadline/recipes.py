@@ -163,16 +163,20 @@ RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""
 
-_EXPLORING = {"initial_depth": (1.0, 0.5), "deepest_start": 4.0, "depth_learning_rate": 0.0005}
-
 FOR_NUMBERS = {
-    "constant": {"temperature": 1.0, **_EXPLORING},
-    "input": {"temperature": 0.4, "learning_rate": 0.002, **_EXPLORING},
+    "constant": {"temperature": 1.0},
+    "input": {
+        "temperature": 0.4,
+        "learning_rate": 0.002,
+        "initial_depth": (1.0, 0.5),
+        "deepest_start": 4.0,
+        "depth_learning_rate": 0.0005,
+    },
 }
-"""What our recipe changes for numbers, by the kind of their noise. A colder network would learn the noise; and where it
-depends on the input, a few rows can have large gradients, and large steps lead astray. The restarts begin one hidden
-layer apart and are in no hurry to leave their depths, so that the rows kept apart have different ones to choose from.
-"""
+"""What our recipe changes for numbers, by the kind of their noise. A colder network would learn the noise. Where it
+depends on the input, a few rows can have large gradients, and large steps lead astray; and all restarts, begun alike,
+would settle on one depth before the weight KL has come in. So they begin one hidden layer apart and are in no hurry to
+leave, and the rows kept apart choose."""
 
 DEPTHS = ("normal", "poisson", "categorical")
 

@@ -31,7 +31,8 @@ def refusing(words: str) -> Iterator[None]:
     except InvalidArgumentError:
         raise
     except _WRONG as error:
-        raise InvalidArgumentError(f"{words}: {error!r}.") from error
+        in_words = isinstance(error, ValueError | OSError) and str(error)
+        raise InvalidArgumentError(f"{words}: {str(error).rstrip('.') if in_words else repr(error)}.") from error
 
 
 def is_traced(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """The command line: arguments in, one call, text out."""
 
 import gzip
+import os
 import re
 import sys
 import warnings
@@ -34,7 +35,8 @@ from leadline.report.reproduction import write_comparison
 from leadline.report.summary import summarise, summarise_comparison, summarise_table
 from leadline.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training import TrainingDivergedError
-from leadline.training.checkpoint import EVERY, SUFFIX, CheckpointWarning, clear
+from leadline.training.checkpoint import EVERY, SUFFIX, CheckpointWarning, clear, epochs_done, fingerprint
+from leadline.training.interruption import Interruption
 from leadline.training.progress import GridLine, ProgressLine
 from leadline.training.run import TrainingSlowedWarning
 
@@ -43,8 +45,12 @@ if TYPE_CHECKING:  # these bring scikit-learn, and only the commands on tables n
 
 MODEL = "model.safetensors"
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
 CheckpointEvery = Annotated[
-    float, typer.Option(help="Seconds between checkpoints, from which the same command goes on if it is cut off.")
+    float,
+    typer.Option(min=0, help="Seconds between checkpoints, from which the same command goes on if it is cut off."),
 ]
 
 app = typer.Typer(
@@ -119,35 +125,54 @@ def spiral(
     more = "".join(f"-{name}{value}" for name, value in given.items() if value is not None)
     out = out or Path("runs") / f"spiral-omega{omega:g}-{depth}-{recipe}{more}-seed{seed}"
     console = Console(stderr=True)
-    with _directory(out, force) as checkpoints:
+    arguments = {
+        "omega": omega,
+        "depth": depth,
+        "recipe": recipe,
+        "temperature": settings.temperature,
+        "seed": seed,
+        "restarts": settings.n_restarts,
+        "epochs": settings.epochs,
+        "width": width,
+        "version": __version__,
+    }
+    with _directory(out, force, arguments) as checkpoints:
         _say_what_is_begun(checkpoints, quiet)
         with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
             run = run_spiral(settings, line, checkpoints, checkpoint_every)
         replace_record(out)
+        picture, trouble = out / "spiral.png", None
         with nullcontext() if quiet else console.status("drawing ..."):
-            draw(run, out / "spiral.png")
+            try:
+                draw(run, picture)
+            except InvalidArgumentError as error:  # no reason to lose the record
+                trouble = str(error)
         path = write_record(out, run.record)
         if not quiet:
             typer.echo(summarise(run.record))
-            typer.echo(f"wrote          {path} and {out / 'spiral.png'}")
+            typer.echo(f"wrote          {path}{'' if trouble else f' and {picture}'}")
+        if trouble:
+            typer.echo(f"leadline: note: {trouble}", err=True)
         if run.record.get("interrupted"):
-            _fail(_cut_off(out), 130)
+            _fail(_cut_off(out), INTERRUPTED)
         clear(checkpoints)
 
 
 @contextmanager
-def _directory(out: Path, force: bool | None = None) -> Iterator[Path]:
+def _directory(out: Path, force: bool | None = None, arguments: dict[str, Any] | None = None) -> Iterator[Path]:
     """`output`, where Ctrl-C, whenever it comes, says how to go on."""
-    with output(out, force) as checkpoints:
+    with output(out, force, arguments) as checkpoints:
         try:
-            yield checkpoints
+            with Interruption(at_once=True):
+                yield checkpoints
         except KeyboardInterrupt:
-            _fail(_cut_off(out), 130)
+            _fail(_cut_off(out), INTERRUPTED)
 
 
 def _say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
-    if checkpoints.is_dir() and not quiet:
-        typer.echo(f"an unfinished training is in {checkpoints}: going on from there, if it is this one", err=True)
+    done = epochs_done(checkpoints)
+    if done is not None and not quiet:
+        typer.echo(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
 
 
 def _cut_off(out: Path) -> str:
@@ -202,7 +227,7 @@ def reproduce(
             with nullcontext() if quiet else GridLine() as line:
                 done = train_grid(grid, out, line, checkpoint_every)
         if not done:
-            _fail(_cut_off(out), 130)
+            _fail(_cut_off(out), INTERRUPTED)
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
         if not quiet:
@@ -255,7 +280,7 @@ def uci(
             done = sets.benchmark(settings, out, line, checkpoint_every)
         comparison = write_comparison(out)
         if not done:
-            _fail(_cut_off(out), 130)
+            _fail(_cut_off(out), INTERRUPTED)
         if not quiet:
             typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
             if comparison is not None:
@@ -338,7 +363,19 @@ def fit(
         random_state=seed,
         verbose=not quiet,
     )
-    with _directory(out, force) as checkpoints:
+    arguments = {
+        "depth": depth,
+        "recipe": recipe,
+        "temperature": temperature,
+        "restarts": restarts,
+        "epochs": epochs,
+        "width": width,
+        "task": fmt.task,
+        "seed": seed,
+        "version": __version__,
+        "rows": fingerprint(parts.x, parts.y)[:16],
+    }
+    with _directory(out, force, arguments) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
@@ -359,7 +396,7 @@ def fit(
             typer.echo(summarise_table(record))
             typer.echo(f"wrote          {out / MODEL} and {path}; see also: leadline report {out}")
         if record.get("interrupted"):
-            _fail(_cut_off(out), 130)
+            _fail(_cut_off(out), INTERRUPTED)
         clear(checkpoints)
 
 
@@ -379,13 +416,18 @@ def predict(
     from leadline.experiments.table import predictions
     from leadline.loading import load
 
+    if not out.name.endswith((".csv", ".csv.gz")):
+        raise InvalidArgumentError(f"`out` must end in .csv or .csv.gz, got {out}.")
+    if out.exists() and table.exists() and out.samefile(table):
+        raise InvalidArgumentError(f"`out` must be another file than the table, got {out} for both.")
     record = read_record(run)
     if "table" not in record:
         raise InvalidArgumentError(f"`run` {run} is not a fit to a table; `leadline fit` makes one.")
     fmt = TableFormat.from_json(record["table"])
     frame = read_table(table, fmt)
     estimator = load(run / MODEL)
-    if len(fmt.features()) != estimator.model_.network.n_inputs:
+    of_classes = hasattr(estimator, "classes_")
+    if (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
         typer.echo(
@@ -505,9 +547,22 @@ def main() -> None:
     try:
         app()
     except InvalidArgumentError as error:
-        _fail(str(error), 2)
+        _fail(_in_options(str(error)), 2)
     except TrainingDivergedError as error:
         _fail(str(error), 1)
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # JAX may be compiling still, and would crash in what the interpreter takes down
+
+
+def _in_options(message: str) -> str:
+    """The library's names of arguments, as the command line has them."""
+    for name, option in {"n_restarts": "restarts", "max_iter": "epochs", "path": "run"}.items():
+        message = message.replace(f"`{name}`", f"`{option}`")
+    return message
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -195,6 +195,8 @@ def _in_order(content: bytes) -> bytes:
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """The configuration and the tensors of a file, checked."""
+    if Path(path).is_dir():
+        raise InvalidArgumentError(f"`path`: {path} is a directory, no model file; name the file in it.")
     if not Path(path).is_file():
         raise InvalidArgumentError(f"`path`: there is no model file {path}.")
     try:

@@ -354,6 +354,8 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
 
 def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
     values = np.unique(labels)
+    if len(labels) < 2:
+        raise InvalidArgumentError(f"The table must have at least two rows, got {len(labels)}.")
     if len(values) < 2:
         must = f"must have at least two different values, got '{values[0]}' in all rows"
         raise InvalidArgumentError(f"The target `{fmt.target}` {must}; name another target.")

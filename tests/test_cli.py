@@ -1,6 +1,7 @@
 """The command line, as a real process."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -79,6 +80,36 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
     with output(out, force=False) as checkpoints:  # an interrupted record is not a finished one
         assert len(list(checkpoints.glob("*.checkpoint"))) in (1, 2)
 
+    other = leadline("spiral", "--omega", 5, "--epochs", 3, "--restarts", 1, "--out", out)
+    assert other.returncode == 2
+    assert f"`out` {out} holds an unfinished training with omega 4.0, epochs 1000000; give it the same" in other.stderr
+    assert json.loads((out / "record.json").read_text()) == record
+
+
+def test_ctrl_c_while_compiling_ends_at_once(tmp_path):
+    """Nothing is written, and the interpreter's end does not crash in JAX."""
+    command = [*LEADLINE, "spiral", "--epochs", "1000000", "--out", str(tmp_path / "run")]
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    while "compiling" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    assert "leadline: interrupted; nothing was written.\n" in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
+    (tmp_path / "spiral.png").mkdir()
+    done = leadline("spiral", "--omega", 4, "--epochs", 3, "--restarts", 1, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"leadline: note: `out`: cannot write {tmp_path / 'spiral.png'}: Is a directory; " in done.stderr
+    assert done.stdout.endswith(f"wrote          {tmp_path / 'record.json'}\n")
+    assert json.loads((tmp_path / "record.json").read_text())["epochs"] == 3
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -94,7 +125,8 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
         (["--seed", "99999999999999999999"], "`seed` must be at most 2147483647, got 99999999999999999999."),
         (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),
         (["--temperature", "warm"], '`temperature` must be a number of at least 0 or "auto", got'),
-        (["--restarts", "0"], "`n_restarts` must be a whole number of at least 1, got 0."),
+        (["--restarts", "0"], "`restarts` must be a whole number of at least 1, got 0."),
+        (["--checkpoint-every", "-1"], "Invalid value for '--checkpoint-every'"),
         (["--epochs", "many"], "Invalid value for '--epochs'"),
         (["--omegga", "1"], "No such option"),
     ],

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from leadline import load
+from leadline import DepthClassifier, load
 from leadline.tables import TableFormat, encode, read_table
 from tests.test_cli import leadline
 
@@ -104,6 +104,11 @@ def test_regression_in_its_own_units(tmp_path):
     with (tmp_path / "p.csv").open() as file:
         table = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
     assert all(row["low_90"] < row["price"] < row["high_90"] for row in table)
+    classifier = DepthClassifier(max_iter=1, n_restarts=1).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
+    classifier.save(tmp_path / "run" / "model.safetensors")
+    done = leadline("predict", tmp_path / "run", tmp_path / "houses.csv", "--out", tmp_path / "p.csv")
+    assert "the record and the model in" in done.stderr
+    assert done.returncode == 2
     assert 900 < np.mean([row["price"] for row in table]) < 1100
 
 
@@ -116,6 +121,10 @@ def test_regression_in_its_own_units(tmp_path):
         (("fit", "a.csv", "--target", "y", "--out", "run", "--recipe", "soup"), "`recipe` must be one of"),
         (("fit", "a.csv", "--target", "y", "--out", "run", "--test", "1.5"), "`test` must be a share"),
         (("predict", "nowhere", "a.csv", "--out", "p.csv"), "`run` must be a directory with a record.json"),
+        (("fit", "one.csv", "--target", "y", "--out", "run"), "The table must have at least two rows, got 1."),
+        (("fit", "a.csv", "--target", "y", "--out", "run", "--restarts", "0"), "`restarts` must be a whole number"),
+        (("predict", "nowhere", "a.csv", "--out", "p.parquet"), "`out` must end in .csv or .csv.gz, got p.parquet."),
+        (("predict", "nowhere", "a.csv", "--out", "./a.csv"), "`out` must be another file than the table, got a.csv"),
         (("report", "nowhere"), "`run` must be a directory with a record.json"),
         (("compare", "a.csv", "--target", "y", "--depth", "deep"), "`depth` must be one of"),
     ],
@@ -123,6 +132,7 @@ def test_regression_in_its_own_units(tmp_path):
 def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence):
     (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     (tmp_path / "gaps.csv").write_text("x,y\n" + "".join(f"{i if i % 3 else ''},{i % 2}\n" for i in range(20)))
+    (tmp_path / "one.csv").write_text("x,y\n1,2\n")
     done = leadline(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert sentence in done.stderr

@@ -278,7 +278,7 @@ def test_a_file_of_another_kind_is_refused(saved, tmp_path):
     for name in ("bare", "torch"):
         assert said_of(tmp_path / name).endswith("is a safetensors file, but not one of Leadline's.")
     assert said_of(tmp_path / "nowhere") == f"`path`: there is no model file {tmp_path / 'nowhere'}."
-    assert said_of(tmp_path) == f"`path`: there is no model file {tmp_path}."
+    assert said_of(tmp_path) == f"`path`: {tmp_path} is a directory, no model file; name the file in it."
     leadline.load(saved)  # while the right one is read
 
 

@@ -276,5 +276,5 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
         write_page({"name": "half a record"}, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(InvalidArgumentError, match="`out` must be writable"):
+    with pytest.raises(InvalidArgumentError, match="`out`: cannot write"):
         write_page(classification(), tmp_path / "nowhere" / "page.html")

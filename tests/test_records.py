@@ -19,6 +19,7 @@ from leadline.experiments.records import (
     write_rows,
     write_whole,
 )
+from leadline.training.checkpoint import ARGUMENTS, epochs_done
 from leadline.training.interruption import Interruption
 
 
@@ -89,6 +90,51 @@ def test_a_forced_run_leaves_the_record_until_there_is_another(tmp_path):
         assert not (tmp_path / RECORD).exists()
 
 
+def test_an_unfinished_training_is_given_up_only_by_force(tmp_path):
+    out = tmp_path / "run"
+    first, second = {"seed": 3, "epochs": 1500, "temperature": None}, {"seed": 4, "epochs": 20, "temperature": None}
+
+    def name_of(epoch):
+        return f"0123456789abcdef-0000-{epoch:09d}-000000.checkpoint"
+
+    with output(out, False, first):
+        pass
+    assert not out.exists()  # nothing came of it
+    with output(out, False, first) as checkpoints:
+        (checkpoints / name_of(998)).touch()
+        (checkpoints / name_of(1002)).touch()
+    assert epochs_done(checkpoints) == 1002
+    with pytest.raises(InvalidArgumentError) as error:
+        output(out, False, second).__enter__()
+    assert str(error.value) == (
+        f"`out` {out} holds an unfinished training with seed 3, epochs 1500; give it the same, choose another "
+        "directory or use --force."
+    )
+    for force in (False, True):
+        with output(out, force, first):
+            assert epochs_done(checkpoints) == 1002
+    with output(out, True, second):
+        assert epochs_done(checkpoints) is None
+    assert not out.exists()
+
+
+def test_arguments_that_cannot_be_read_are_no_reason_to_stop(tmp_path):
+    """The checkpoints themselves know what they are of."""
+    for i, content in enumerate(("", "[1]", '{"seed": 3')):
+        checkpoints = tmp_path / str(i) / "checkpoints"
+        checkpoints.mkdir(parents=True)
+        (checkpoints / ARGUMENTS).write_text(content)
+        (checkpoints / "0123456789abcdef-0000-000000007-000000.checkpoint").touch()
+        with output(checkpoints.parent, False, {"seed": 4}):
+            assert epochs_done(checkpoints) == 7
+
+
+def test_a_full_disk_asks_for_room(tmp_path):
+    (tmp_path / "file").symlink_to("/dev/full")
+    with pytest.raises(InvalidArgumentError, match=r"cannot write .*file: No space left on device; make room\."):
+        write_whole(tmp_path / "file", "something")
+
+
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     (tmp_path / "far").mkdir()
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe"
@@ -121,7 +167,7 @@ def test_a_disk_that_is_full_does_not_hide_behind_the_lock(tmp_path):
 
 def test_a_lock_that_cannot_be_opened_is_one_sentence(tmp_path):
     (tmp_path / _files.LOCK).mkdir()
-    with pytest.raises(InvalidArgumentError, match=r"`out` must be writable, got .*: Is a directory"):
+    with pytest.raises(InvalidArgumentError, match=r"`out`: cannot write .*: Is a directory; choose another place\."):
         output(tmp_path, None).__enter__()
 
 
@@ -134,3 +180,12 @@ def test_ctrl_c_inside_is_heard_outside():
     with Interruption() as outer, Interruption():
         pass
     assert not outer.asked
+
+
+def test_ctrl_c_that_somebody_swallows_is_heard_later():
+    with Interruption(at_once=True) as outer:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert outer.asked
+        with Interruption() as inner:
+            assert inner.asked

@@ -1,6 +1,7 @@
 """A run becomes a record on disk."""
 
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from leadline import _files
 from leadline._checks import InvalidArgumentError, refusing
-from leadline.training.checkpoint import clear
+from leadline.training.checkpoint import ARGUMENTS, clear, epochs_done
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,11 +25,12 @@ CHECKPOINTS = "checkpoints"
 
 
 @contextmanager
-def output(out: Path, force: bool | None) -> Iterator[Path]:
+def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = None) -> Iterator[Path]:
     """A directory to write into, checked, that no other process writes into; gives the place of its checkpoints.
 
     A finished record is refused, or with `force` kept until there is another (`replace_record`): a forced run that is
-    cut off goes on with the same command. None: what is written there has no record.
+    cut off goes on with the same command. None: what is written there has no record. An unfinished training with other
+    `arguments` is refused, too, or with `force` given up.
     """
     _check_place(out)
     try:
@@ -41,10 +43,38 @@ def output(out: Path, force: bool | None) -> Iterator[Path]:
                 raise InvalidArgumentError(
                     f"`out` {out} holds a finished record already; choose another or use --force."
                 )
-            yield checkpoints
+            if arguments is not None:
+                _claim(checkpoints, arguments, bool(force))
+            try:
+                yield checkpoints
+            finally:
+                if epochs_done(checkpoints) is None:
+                    clear(checkpoints)
     finally:
         with suppress(OSError):
             out.rmdir()  # if nothing came of it
+
+
+def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
+    """These checkpoints are, or will be, of a training with such arguments."""
+    path, before = checkpoints / ARGUMENTS, {}
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        before = dict(json.loads(path.read_text()))
+    other = [
+        f"no {name}" if value is None else f"{name} {value}"
+        for name, value in before.items()
+        if value != arguments.get(name)
+    ]
+    if other and epochs_done(checkpoints) is not None:
+        if not force:
+            raise InvalidArgumentError(
+                f"`out` {checkpoints.parent} holds an unfinished training with {', '.join(other)}; give it the same, "
+                "choose another directory or use --force."
+            )
+        clear(checkpoints)
+    with suppress(OSError):  # of a full disk
+        checkpoints.mkdir(exist_ok=True)
+        _files.write_whole(path, json.dumps(arguments).encode())
 
 
 @dataclass(frozen=True)
@@ -81,7 +111,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InvalidArgumentError(f"`out` must be writable, got {path}: {error.strerror or error}.") from error
+        way_out = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another place"
+        raise InvalidArgumentError(f"`out`: cannot write {path}: {error.strerror or error}; {way_out}.") from error
 
 
 def replace_record(out: Path) -> None:

@@ -33,6 +33,9 @@ EVERY = 60.0
 
 SUFFIX = ".checkpoint"
 
+ARGUMENTS = "arguments.json"
+"""In a directory with the checkpoints of one command: what it was given."""
+
 
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be written or read; the training goes on all the same."""
@@ -66,8 +69,11 @@ class Checkpoints:
 
     def __init__(self, folder: str | os.PathLike[str], training: str, every: float = EVERY):
         check_at_least("checkpoint_every", every, 0)
+        if not isinstance(folder, str | os.PathLike):
+            raise InvalidArgumentError(f"`checkpoint_dir` must be a path, got {folder!r}.")
         self._folder, self._training, self._every = Path(folder), training[:16], every
         self._last = time.monotonic()
+        self._trouble = ""
         if self._folder.exists() and not self._folder.is_dir():
             raise InvalidArgumentError(f"`checkpoint_dir` must be a directory, got the file {folder}.")
 
@@ -88,11 +94,14 @@ class Checkpoints:
             for old in [*before[: 1 - KEPT], *half]:
                 old.unlink(missing_ok=True)
         except OSError as error:
-            warnings.warn(
-                f"Cannot write the checkpoint {path}: {error.strerror or error}. Training goes on without.",
-                CheckpointWarning,
-                stacklevel=2,
-            )
+            trouble = error.strerror or str(error)
+            if trouble != self._trouble:  # once is enough
+                warnings.warn(
+                    f"Cannot write the checkpoint {path}: {trouble}. Training goes on without.",
+                    CheckpointWarning,
+                    stacklevel=2,
+                )
+            self._trouble = trouble
         self._last = time.monotonic()
 
     def last(self, like: TrainingState) -> Checkpoint | None:
@@ -120,10 +129,16 @@ def clear(folder: Path) -> None:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        if path.name.endswith((SUFFIX, PART)):
+        if path.name.endswith((SUFFIX, PART, ARGUMENTS)):
             path.unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()
+
+
+def epochs_done(folder: Path) -> int | None:
+    """The epochs of the newest checkpoint in the directory of one training; None if there is none."""
+    names = sorted(path.name for path in folder.glob(f"*-*-*-*{SUFFIX}"))
+    return int(names[-1].split("-")[2]) if names else None
 
 
 def fingerprint(*given: Any) -> str:

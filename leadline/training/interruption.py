@@ -7,27 +7,35 @@ import threading
 class Interruption:
     """Turns the first Ctrl-C into a question asked between compiled calls, where nothing is half done.
 
-    The second one is an ordinary KeyboardInterrupt. Only the main thread can hear Ctrl-C. One inside another asks the
-    other, too.
+    The second one is an ordinary KeyboardInterrupt, and with `at_once` the first is, too: what swallows it, as JAX may
+    while it compiles, is asked later. Only the main thread can hear Ctrl-C. One inside another asks the other, too, and
+    is asked what the other was.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: bool = False) -> None:
         self.asked = False
+        self._at_once = at_once
 
     def __enter__(self) -> "Interruption":
         self._listening = threading.current_thread() is threading.main_thread()
         if self._listening:
             self._before = signal.signal(signal.SIGINT, self._hear)
+            outer = self._outer()
+            self.asked = outer is not None and outer.asked
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._listening:
             signal.signal(signal.SIGINT, self._before)
-            outer = getattr(self._before, "__self__", None)
-            if self.asked and isinstance(outer, Interruption):
+            outer = self._outer()
+            if self.asked and outer is not None:
                 outer.asked = True
 
+    def _outer(self) -> "Interruption | None":
+        owner = getattr(self._before, "__self__", None)
+        return owner if isinstance(owner, Interruption) else None
+
     def _hear(self, *_: object) -> None:
-        if self.asked:
+        again, self.asked = self.asked, True
+        if again or self._at_once:
             raise KeyboardInterrupt
-        self.asked = True

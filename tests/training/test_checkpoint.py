@@ -217,11 +217,12 @@ def test_a_disk_that_is_full_does_not_stop_the_training(alone, tmp_path):
     heard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-        with pytest.warns(CheckpointWarning, match="File too large. Training goes on without"):
+        with pytest.warns(CheckpointWarning, match="File too large. Training goes on without") as told:
             resumed = training(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, heard)
+    assert len(told) == 1  # of many checkpoints that could not be written
     assert_same_bits(resumed, alone)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -237,6 +238,12 @@ def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgumentError, match=r"`checkpoint_dir` must be a directory, got the file .*file"):
         training(tmp_path / "file")
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_a_directory_that_is_no_path_is_one_sentence():
+    with pytest.raises(InvalidArgumentError, match="`checkpoint_dir` must be a path, got 5"):
+        training(5)
 
 
 def test_clear_removes_checkpoints_and_nothing_else(tmp_path):

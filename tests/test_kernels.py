@@ -69,7 +69,9 @@ def test_the_walk_is_the_loop(size, noise, like_a_gpu):
     like_a_gpu()
     program = jax.jit(lambda *args: both(*args)).trace(networks, x, keys, highest)
     assert {"walk_forward", "walk_reverse"} <= {
-        eqn.params["name"] for eqn in equations(program.jaxpr) if eqn.primitive.name == "pallas_call"
+        eqn.params["jaxpr"].debug_info.func_name
+        for eqn in equations(program.jaxpr)
+        if eqn.primitive.name == "pallas_call"
     }
     got, gradients = program.lower().compile()(networks, x, keys, highest)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):

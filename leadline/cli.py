@@ -373,7 +373,7 @@ def fit(
         "task": fmt.task,
         "seed": seed,
         "version": __version__,
-        "rows": fingerprint(parts.x, parts.y)[:16],
+        "row fingerprint": fingerprint(parts.x, parts.y)[:16],
     }
     with _directory(out, force, arguments) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)

@@ -1,7 +1,6 @@
 """The command line, as a real process."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,6 +23,20 @@ SCHEMA = {
 
 def leadline(*arguments, cwd=None):
     return subprocess.run([*LEADLINE, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
+
+
+def ctrl_c_after(word, seconds, *arguments):
+    """What a command says that hears Ctrl-C so long after a word."""
+    command = [*LEADLINE, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while word not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    return stdout, stderr
 
 
 def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
@@ -61,15 +74,8 @@ def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
 
 def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path):
     out = tmp_path / "run"
-    command = [*LEADLINE, "spiral", "--omega", "4", "--epochs", "1000000", "--restarts", "1", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    while "epoch" not in process.stderr.readline():
-        assert process.poll() is None
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=120)
-    assert process.returncode == 130, stderr
+    arguments = ("--omega", 4, "--epochs", 1_000_000, "--restarts", 1, "--out", out)
+    stdout, stderr = ctrl_c_after("epoch", 1.0, "spiral", *arguments)
     assert "Traceback" not in stderr
     assert "stopped by Ctrl-C" in stdout
     record = json.loads((out / "record.json").read_text())
@@ -86,18 +92,10 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
     assert json.loads((out / "record.json").read_text()) == record
 
 
-def test_ctrl_c_while_compiling_ends_at_once(tmp_path):
+def test_ctrl_c_while_compiling_ends_at_once(tmp_path, monkeypatch):
     """Nothing is written, and the interpreter's end does not crash in JAX."""
-    command = [*LEADLINE, "spiral", "--epochs", "1000000", "--out", str(tmp_path / "run")]
-    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "0"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert process.stderr is not None
-    while "compiling" not in process.stderr.readline():
-        assert process.poll() is None
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 130, stderr
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "0")
+    _, stderr = ctrl_c_after("compiling", 0.5, "spiral", "--epochs", 1_000_000, "--out", tmp_path / "run")
     assert "leadline: interrupted; nothing was written.\n" in stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -13,6 +13,7 @@ from leadline.experiments.records import (
     RECORD,
     Unfinished,
     output,
+    read_record,
     read_rows,
     replace_record,
     write_record,
@@ -127,6 +128,14 @@ def test_arguments_that_cannot_be_read_are_no_reason_to_stop(tmp_path):
         (checkpoints / "0123456789abcdef-0000-000000007-000000.checkpoint").touch()
         with output(checkpoints.parent, False, {"seed": 4}):
             assert epochs_done(checkpoints) == 7
+
+
+def test_half_a_record_is_one_sentence_in_words(tmp_path):
+    (tmp_path / RECORD).write_text('{"accuracy": 99')
+    with pytest.raises(
+        InvalidArgumentError, match=r"record\.json cannot be read: Expecting ',' delimiter: line 1 .*\)\.$"
+    ):
+        read_record(tmp_path)
 
 
 def test_a_full_disk_asks_for_room(tmp_path):

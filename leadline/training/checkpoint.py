@@ -129,7 +129,7 @@ def clear(folder: Path) -> None:
     if not folder.is_dir():
         return
     for path in folder.iterdir():
-        if path.name.endswith((SUFFIX, PART, ARGUMENTS)):
+        if path.name == ARGUMENTS or path.name.endswith((SUFFIX, PART)):
             path.unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()

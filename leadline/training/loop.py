@@ -199,9 +199,9 @@ def train(
     depths = depth if isinstance(depth, list) else [depth]
     if len(depths) not in (1, len(seeds)):
         raise InvalidArgumentError(f"`depth` must have one entry per seed, {len(seeds)}, got {len(depths)}.")
-    depths = _depths_of_runs(depths, recipe, (len(seeds), len(temperatures), n_restarts))
-    tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     shape = (len(seeds), len(temperatures), n_restarts)
+    depths = _depths_of_runs(depths, recipe, shape)
+    tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
     parts, held = make_parts(tables, validation, likelihood, shape, seeds, common_validation)
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 

@@ -168,7 +168,7 @@ FOR_NUMBERS = {
     "input": {
         "temperature": 0.4,
         "learning_rate": 0.002,
-        "initial_depth": (1.0, 0.5),
+        "initial_depth": (1.0, 0.4),
         "deepest_start": 4.0,
         "depth_learning_rate": 0.0005,
     },

@@ -3,8 +3,8 @@
     python benchmarks/toy_regression.py --plot docs/gap.png
 
 Two hundred points of a sine, none of them between -1 and 1, with constant noise and with noise that grows to the
-right. The bands are two standard deviations of noise, weights and depth; the table has their means inside and outside
-the gap.
+right. The bands are two standard deviations of noise, weights and depth; the table has their means inside the gap and
+on either side of it.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import numpy as np
 from leadline import DepthRegressor
 
 GAP = (-1.0, 1.0)
+PLACES = {"left": (-1.85, -1.15), "gap": (-0.6, 0.6), "right": (1.15, 1.85)}
 
 
 def with_gap(growing: bool, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -38,8 +39,8 @@ def main() -> None:
         model = DepthRegressor(noise=kind, random_state=0).fit(x, y)
         model.plot_fit(x, y, ax=ax).set_title(f'noise="{kind}"', loc="right", fontsize=10)
         depth = f"{model.depth_mean_:.2f} ± {model.depth_std_:.2f}"
-        for where, grid in {"gap": np.linspace(-0.6, 0.6, 41), "data": np.linspace(1.15, 1.85, 41)}.items():
-            parts = model.uncertainty(grid[:, None])
+        for where, ends in PLACES.items():
+            parts = model.uncertainty(np.linspace(*ends, 41)[:, None])
             sds = " | ".join(f"{np.sqrt(part.mean()):.3f}" for part in (parts.noise, parts.weights, parts.depth))
             print(f"| {kind} | {where} | {sds} | {depth} |")
     if arguments.plot:

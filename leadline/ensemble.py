@@ -1,5 +1,6 @@
 """The restarts of one fit, taken together: what they predict, how deep they are, what they cost."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +13,14 @@ from leadline.calibration import MOST_ROWS, Calibration, calibrate
 from leadline.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
-from leadline.predict import depth_masses, evaluate_free_energy, predict, read_mean_and_scale, sample_outputs
+from leadline.predict import (
+    depth_masses,
+    evaluate_free_energy,
+    predict,
+    read_mean_and_scale,
+    rows_at_once,
+    sample_outputs,
+)
 from leadline.training.loop import restart_keys
 
 # Random streams of the evaluation: the seed's key, folded with what the draw is for (training uses the others).
@@ -60,6 +68,24 @@ def predictive_mixture(
     mean, scale = (a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples)
     mixture = GaussianMixture(np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel(), mean, scale)
     return mixture if calibration is None else calibration.of(mixture)
+
+
+def by_mixture(
+    function: Callable[..., np.ndarray],
+    models: Model,
+    n_samples: int,
+    seed: int,
+    calibration: Calibration,
+    x: np.ndarray,
+    *columns: np.ndarray,
+) -> np.ndarray:
+    """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""
+    pieces = []
+    for start in range(0, len(x), rows_at_once()):
+        rows = slice(start, start + rows_at_once())
+        mixture = predictive_mixture(models, x[rows], n_samples, seed, calibration)
+        pieces.append(function(mixture, *(column[rows] for column in columns)))
+    return np.concatenate(pieces)
 
 
 def depth_summary(models: Model, share: np.ndarray | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from leadline.likelihoods import (
 )
 from leadline.mixture import GaussianMixture
 from leadline.model import Model
-from leadline.predict import Uncertainty, rows_at_once, uncertainty
+from leadline.predict import Uncertainty, uncertainty
 from leadline.pruning import Pruning, effective_widths, prune
 from leadline.recipes import FOR_NUMBERS, Depth, Recipe, get_recipe, recipe_for_numbers
 from leadline.training.checkpoint import EVERY
@@ -537,15 +537,10 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return self._by_mixture(GaussianMixture.log_density, X, self._columns(y)) - np.sum(np.log(self.y_scale_))
 
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
-        """`function(mixture, *columns)` for the predictive distributions, a bounded number of rows at a time."""
-        x = self._checked(X)
+        """`function(mixture, *columns)` for the predictive distributions of the rows."""
         calibration = Calibration(self.restart_shares_, self.spread_)
-        pieces = []
-        for start in range(0, len(x), rows_at_once()):
-            rows = slice(start, start + rows_at_once())
-            mixture = ensemble.predictive_mixture(self.model_, x[rows], self._n_samples, self.seed_, calibration)
-            pieces.append(function(mixture, *(column[rows] for column in columns)))
-        return np.concatenate(pieces)
+        drawn = (self.model_, self._n_samples, self.seed_, calibration)
+        return ensemble.by_mixture(function, *drawn, self._checked(X), *columns)
 
     def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
         """For every row, variances: noise, weights and depth, which sum to the square of the predicted deviation."""

@@ -14,13 +14,12 @@ from leadline import metrics
 from leadline._checks import InvalidArgumentError, check_entries, check_integer
 from leadline._numerics import mean_and_scale
 from leadline._version import __version__
-from leadline.calibration import Calibration
 from leadline.datasets import load_uci, uci_splits
-from leadline.ensemble import calibration_of, depth_summary, predictive_mixture
+from leadline.ensemble import by_mixture, calibration_of, depth_summary
 from leadline.experiments.records import CHECKPOINTS, Unfinished, read_rows, reading, write_rows
 from leadline.likelihoods import HeteroscedasticLikelihood
+from leadline.mixture import GaussianMixture
 from leadline.model import Model
-from leadline.predict import rows_at_once
 from leadline.recipes import DEPTHS, recipe_for_numbers
 from leadline.training.checkpoint import EVERY
 from leadline.training.interruption import Interruption
@@ -215,7 +214,10 @@ def _evaluated(
     held = training.validation_rows[own][0]
     kept_apart = table[0][held], table[1][held]
     calibration = calibration_of(models, *kept_apart, RECIPE.n_samples, seed)
-    measure = partial(_measured, models, calibration, seed)
+
+    def measure(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return by_mixture(_measured, models, RECIPE.n_samples, seed, calibration, x, y[:, None]).T
+
     error, mixture, gaussian, edge = measure(*scales.apply(*test))
     shift = np.log(scales.y_scale)
     depth = depth_summary(models, calibration.share)
@@ -231,19 +233,11 @@ def _evaluated(
     }
 
 
-def _measured(
-    models: Model, calibration: Calibration, seed: int, x: np.ndarray, y: np.ndarray
-) -> tuple[np.ndarray, ...]:
+def _measured(mixture: GaussianMixture, y: np.ndarray) -> np.ndarray:
     """For every row: the error of the mean, the log densities of the mixture and of the Gaussian with its moments, and
     the level of the central interval that y is on the edge of."""
-    pieces = []
-    for start in range(0, len(x), rows_at_once()):
-        rows = slice(start, start + rows_at_once())
-        mixture = predictive_mixture(models, x[rows], RECIPE.n_samples, seed, calibration)
-        target = y[rows, None]
-        mean, variance = mixture.moments()
-        error = (target - mean)[:, 0]
-        gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
-        edge = np.abs(2 * mixture.cdf(target)[:, 0] - 1)
-        pieces.append((error, mixture.log_density(target), gaussian, edge))
-    return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))
+    mean, variance = mixture.moments()
+    error = (y - mean)[:, 0]
+    gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+    edge = np.abs(2 * mixture.cdf(y)[:, 0] - 1)
+    return np.stack([error, mixture.log_density(y), gaussian, edge], axis=1)

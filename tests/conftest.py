@@ -1,6 +1,9 @@
 """Shapes and types in signatures are enforced in the tests, and only there."""
 
 import os
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 # Compiled programs of their own, for every worker: what two write at once, one may read half.
@@ -36,6 +39,22 @@ def as_users_have_it():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def leadline_here(monkeypatch, capsys, as_users_have_it):
+    """The command line in this process, which is sooner there, for what ends before anything is trained."""
+    from leadline.cli import main
+
+    def run(*arguments, cwd):
+        monkeypatch.setattr(sys, "argv", ["leadline", *map(str, arguments)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` has its own
+        monkeypatch.chdir(cwd)
+        with pytest.raises(SystemExit) as end:
+            main()
+        return subprocess.CompletedProcess(arguments, end.value.code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

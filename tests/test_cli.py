@@ -133,8 +133,8 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
         (["--omegga", "1"], "No such option"),
     ],
 )
-def test_wrong_arguments_exit_with_status_2_and_one_sentence(tmp_path, arguments, message):
-    done = leadline("spiral", *arguments, cwd=tmp_path)
+def test_wrong_arguments_exit_with_status_2_and_one_sentence(tmp_path, arguments, message, leadline_here):
+    done = leadline_here("spiral", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

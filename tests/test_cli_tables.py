@@ -129,11 +129,11 @@ def test_regression_in_its_own_units(tmp_path):
         (("compare", "a.csv", "--target", "y", "--depth", "deep"), "`depth` must be one of"),
     ],
 )
-def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence):
+def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence, leadline_here):
     (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     (tmp_path / "gaps.csv").write_text("x,y\n" + "".join(f"{i if i % 3 else ''},{i % 2}\n" for i in range(20)))
     (tmp_path / "one.csv").write_text("x,y\n1,2\n")
-    done = leadline(*arguments, cwd=tmp_path)
+    done = leadline_here(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.startswith("leadline: ")

@@ -46,8 +46,16 @@ def like_a_gpu(monkeypatch):
 SIZES = {"even": (2, 2, 16, 64), "odd": (3, 5, 7, 70), "inputs": (18, 2, 5, 20)}
 
 
-@pytest.mark.parametrize("noise", ["local", "weights"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "noise"),
+    [
+        *[("even", "local"), ("odd", "weights"), ("inputs", "local")],
+        *[
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("even", "weights"), ("odd", "local"), ("inputs", "weights"))
+        ],
+    ],
+)
 def test_the_walk_is_the_loop(size, noise, like_a_gpu):
     """Outputs, KL and gradients of two networks that go to other depths, by all weights and by the data."""
     n_inputs, n_outputs, width, n_rows = SIZES[size]
@@ -123,7 +131,7 @@ def test_they_can_be_compiled_for_a_gpu(noise, monkeypatch, like_a_gpu):
         assert name in lowered
 
 
-@pytest.mark.parametrize("recipe", ["published", "written"])
+@pytest.mark.parametrize("recipe", [pytest.param("published", marks=pytest.mark.slow), "written"])
 def test_training_is_the_same(recipe, like_a_gpu, caplog):
     """Twelve steps of two runs whose depths outgrow the capacity within an epoch; one program for each capacity."""
     recipe = dataclasses.replace(

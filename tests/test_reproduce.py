@@ -181,6 +181,7 @@ def start_and_signal(out, number):
     return process.returncode, errors
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_gives_the_same_table(tmp_path):
     status, _ = start_and_signal(tmp_path / "killed", signal.SIGKILL)
     assert status == -signal.SIGKILL
@@ -219,8 +220,8 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
         (["--recipe", "secret"], "`recipe` must be one of leadline, published, written, got 'secret'."),
     ],
 )
-def test_wrong_arguments_get_one_sentence(arguments, message, tmp_path):
-    done = leadline("reproduce", "--out", tmp_path / "run", *arguments)
+def test_wrong_arguments_get_one_sentence(arguments, message, tmp_path, leadline_here):
+    done = leadline_here("reproduce", "--out", tmp_path / "run", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"leadline: {message}\n")
     assert not (tmp_path / "run").exists()
 

@@ -251,7 +251,8 @@ def uci(
         str, typer.Option(help="Families of q(L) and fixed numbers of hidden layers, with commas between.")
     ] = "normal,poisson,0,1,2,3,4,5",
     epochs: Annotated[
-        int | None, typer.Option(help="At most, of each network. Default: 5,000, or 50,000 steps.")
+        int | None,
+        typer.Option(help="At most, of each network. Default: 5,000, or 62,500 steps (fixed depth: 50,000)."),
     ] = None,
     checkpoint_every: CheckpointEvery = EVERY,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,

@@ -50,7 +50,8 @@ class DepthEstimator(BaseEstimator):
     temperature : factor on the weight KL, or "auto" (chosen by validation likelihood). None: the recipe's, which for
         numbers is 1, or 0.4 where the noise depends on the input: the network would otherwise learn the noise.
     n_restarts : networks trained side by side and averaged. None: the recipe's.
-    max_iter : epochs, at most. None: the recipe's, and 50,000 steps where the validation likelihood decides.
+    max_iter : epochs, at most. None: the recipe's, and 62,500 steps (50,000 for a fixed depth) where the validation
+        likelihood decides.
     learning_rate_init : None: the recipe's.
     batch_size : "auto": the recipe's.
     early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all

@@ -16,7 +16,7 @@ from leadline import _loops
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline._compilation import jit_lightly, make_room
 from leadline._random import fold_in
-from leadline.distributions import DepthDistribution
+from leadline.distributions import DepthDistribution, FixedDepth
 from leadline.distributions.side_by_side import side_by_side
 from leadline.likelihoods import Likelihood
 from leadline.model import Model
@@ -35,8 +35,9 @@ from leadline.training.storage import Storage, first_capacity
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
 
-MOST_STEPS = 50_000
-"""Of a training that chooses its own length, if nobody says how long it may be: large tables have learned by then."""
+MOST_STEPS = {"fixed": 50_000, "learned": 62_500}
+"""Of a training that chooses its own length, if nobody says how long it may be: large tables have learned by then. A
+network whose depth is learned has to find it first, and may take a quarter more."""
 
 SHORT = 10_000
 """Steps up to which a training is compiled lightly."""
@@ -216,7 +217,9 @@ def train(
     batch_size = min(batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
     if epochs is None:
-        epochs = min(recipe.epochs, -(-MOST_STEPS // steps_per_epoch)) if own_length else recipe.epochs
+        fixed = all(isinstance(posterior, FixedDepth) for _, posterior in depths)
+        most_steps = MOST_STEPS["fixed" if fixed else "learned"]
+        epochs = min(recipe.epochs, -(-most_steps // steps_per_epoch)) if own_length else recipe.epochs
     if own_length:
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
         paces = [partial(OwnLength, epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy, train
+from leadline.training import loop
 from leadline.training.data import held_out, n_held_out
 from leadline.training.loop import restart_keys
 from leadline.training.pace import FLAT_STEPS, MIN_LOOKS, MIN_STEPS, SCHEDULED, FixedLength, OwnLength, Paces
@@ -147,6 +148,16 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
         np.testing.assert_allclose(kept[2 * i : 2 * i + 2], own, atol=TRAJECTORY)
         still = together.history["depth_mean"][n - 1 :, 2 * i : 2 * i + 2]
         np.testing.assert_array_equal(still, np.broadcast_to(still[:1], still.shape))
+
+
+@pytest.mark.parametrize(("depth", "most"), [(1, 12), ("normal", 18)])
+def test_a_depth_that_is_learned_may_take_more_steps(depth, most, monkeypatch):
+    """60 rows, 12 of them held out: three steps per epoch."""
+    monkeypatch.setattr(loop, "MOST_STEPS", {"fixed": 36, "learned": 54})
+    rng = np.random.default_rng(0)
+    data = ((rng.normal(size=(60, 2)), rng.integers(2, size=60)), 0.2, CategoricalLikelihood(2))
+    training = train(*data, depth=depth, width=4, n_restarts=1, batch_size=16, own_length=True, seeds=[1])
+    assert training.epochs == most
 
 
 @pytest.mark.parametrize(("n_rows", "share", "n"), [(100, 0.1, 10), (7, 0.1, 1), (33, 0.2, 7), (12, 0.25, 3)])

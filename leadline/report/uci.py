@@ -199,7 +199,8 @@ def _calibration(tables: Tables, families: list[str]) -> list[str]:
                 continue
             splits = tables[family][name]
             inside = [f"{100 * splits.pooled(f'coverage_{level}'):.1f}" for level in (50, 90, 95)]
-            depth = [f"{splits.mean('depth_mean'):.2f}", f"{splits.columns['depth_mean'].std():.2f}"]
+            varies = f"{splits.columns['depth_mean'].std(ddof=1):.2f}" if len(splits) > 1 else ""
+            depth = [f"{splits.mean('depth_mean'):.2f}", varies]
             rows.append([name, family, *inside, *depth, f"{splits.mean('epochs'):.0f}", str(len(splits))])
     return _table(head, rows)
 

@@ -561,7 +561,7 @@ def main() -> None:
 
 def _in_options(message: str) -> str:
     """The library's names of arguments, as the command line has them."""
-    for name, option in {"n_restarts": "restarts", "max_iter": "epochs"}.items():
+    for name, option in {"n_restarts": "restarts", "max_iter": "epochs", "name": "names"}.items():
         message = message.replace(f"`{name}`", f"`{option}`")
     return message
 

@@ -1,4 +1,4 @@
-"""The command line, as a real process."""
+"""The command line, as a real process; wrong arguments in this one."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`leadline fit`, `predict`, `report` and `compare` on files, as real processes."""
+"""`leadline fit`, `predict`, `report` and `compare` on files, as real processes; wrong arguments in this one."""
 
 import csv
 import json

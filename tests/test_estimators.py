@@ -416,6 +416,8 @@ def test_intervals_are_nested_and_hold_what_the_distribution_says(reg):
             read(LINE, np.stack([SINE, SINE], axis=1))
     many = np.tile(LINE, (20, 1))  # more rows than are looked at together
     np.testing.assert_allclose(reg.predict_interval(many), np.tile(intervals[0.9], (20, 1)), rtol=MANY_SUMS)
+    one = reg.log_likelihood(LINE, SINE)
+    np.testing.assert_allclose(reg.log_likelihood(many, np.tile(SINE, 20)), np.tile(one, 20), rtol=MANY_SUMS)
 
 
 def test_the_mixture_has_the_moments_of_the_prediction_and_the_density_of_its_cdf(reg):

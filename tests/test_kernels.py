@@ -49,11 +49,12 @@ SIZES = {"even": (2, 2, 16, 64), "odd": (3, 5, 7, 70), "inputs": (18, 2, 5, 20)}
 @pytest.mark.parametrize(
     ("size", "noise"),
     [
-        *[("even", "local"), ("odd", "weights"), ("inputs", "local")],
-        *[
-            pytest.param(*pair, marks=pytest.mark.slow)
-            for pair in (("even", "weights"), ("odd", "local"), ("inputs", "weights"))
-        ],
+        ("even", "local"),
+        ("odd", "weights"),
+        ("inputs", "local"),
+        pytest.param("even", "weights", marks=pytest.mark.slow),
+        pytest.param("odd", "local", marks=pytest.mark.slow),
+        pytest.param("inputs", "weights", marks=pytest.mark.slow),
     ],
 )
 def test_the_walk_is_the_loop(size, noise, like_a_gpu):

@@ -130,6 +130,12 @@ def _depths_of_runs(
     return [pair for pairs in by_restart * (n_seeds // len(depths)) for pair in pairs * n_temperatures]
 
 
+def _most_steps(depths: list[tuple[DepthDistribution, DepthDistribution]], n_seeds: int) -> list[int]:
+    """Of every seed, from the depths of all, of every seed's runs, or of every run."""
+    of_depths = [MOST_STEPS["fixed" if isinstance(posterior, FixedDepth) else "learned"] for _, posterior in depths]
+    return of_depths * n_seeds if len(depths) == 1 else of_depths[:: len(depths) // n_seeds]
+
+
 _unpack = jit_lightly(Model.unpack)
 
 
@@ -216,16 +222,16 @@ def train(
     )
     batch_size = min(batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
-    if epochs is None:
-        fixed = all(isinstance(posterior, FixedDepth) for _, posterior in depths)
-        most_steps = MOST_STEPS["fixed" if fixed else "learned"]
-        epochs = min(recipe.epochs, -(-most_steps // steps_per_epoch)) if own_length else recipe.epochs
+    most = [recipe.epochs if epochs is None else epochs] * len(seeds)
     if own_length:
+        if epochs is None:
+            most = [min(recipe.epochs, -(-n // steps_per_epoch)) for n in _most_steps(depths, len(seeds))]
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
-        paces = [partial(OwnLength, epochs, steps_per_epoch, nats) for nats in np.broadcast_to(guessing, len(seeds))]
+        nats = np.broadcast_to(guessing, len(seeds))
+        paces = [partial(OwnLength, n, steps_per_epoch, own) for n, own in zip(most, nats, strict=True)]
     else:
-        every = 1 if recipe.keep == "lowest_free_energy" else max(1, epochs // N_VALIDATIONS)
-        paces = [partial(FixedLength, epochs, every)] * len(seeds)
+        every = 1 if recipe.keep == "lowest_free_energy" else max(1, most[0] // N_VALIDATIONS)
+        paces = [partial(FixedLength, n, every) for n in most]
 
     def make_pace() -> Paces:
         return Paces([make() for make in paces], len(keys) // len(seeds))
@@ -242,11 +248,11 @@ def train(
         n_samples=4 if own_length else 1,
         steps_per_epoch=None if _loops.loops_are_dynamic() else steps_per_epoch,
     )
-    light = own_length or epochs * steps_per_epoch <= SHORT
+    light = own_length or most[0] * steps_per_epoch <= SHORT
     watch = Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)
     checkpoints, begun = None, None
     if checkpoint_dir is not None:
-        given = (parts, keys, temperatures, depths, likelihood, recipe, width, epochs, own_length, batch_size, start)
+        given = (parts, keys, temperatures, depths, likelihood, recipe, width, most, own_length, batch_size, start)
         checkpoints = Checkpoints(checkpoint_dir, fingerprint(*given), checkpoint_every)
         begun = checkpoints.last(state)
     run = Run(

@@ -1,5 +1,7 @@
 """How long training takes: on made-up validation curves, and once for real."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -150,14 +152,18 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
         np.testing.assert_array_equal(still, np.broadcast_to(still[:1], still.shape))
 
 
-@pytest.mark.parametrize(("depth", "most"), [(1, 12), ("normal", 18)])
-def test_a_depth_that_is_learned_may_take_more_steps(depth, most, monkeypatch):
-    """60 rows, 12 of them held out: three steps per epoch."""
+@pytest.mark.parametrize(
+    ("depth", "apart", "most"),
+    [(1, None, [12, 12]), ("normal", None, [18, 18]), ([1, "normal"], None, [12, 18]), ([1, "normal"], 2.0, [12, 18])],
+)
+def test_a_depth_that_is_learned_may_take_more_steps(depth, apart, most, monkeypatch):
+    """60 rows, 12 of them held out: three steps per epoch; and no seed depends on the others."""
     monkeypatch.setattr(loop, "MOST_STEPS", {"fixed": 36, "learned": 54})
     rng = np.random.default_rng(0)
     data = ((rng.normal(size=(60, 2)), rng.integers(2, size=60)), 0.2, CategoricalLikelihood(2))
-    training = train(*data, depth=depth, width=4, n_restarts=1, batch_size=16, own_length=True, seeds=[1])
-    assert training.epochs == most
+    recipe = dataclasses.replace(RECIPES["leadline"], deepest_start=apart)
+    given = {"width": 4, "n_restarts": 2, "batch_size": 16, "own_length": True, "seeds": [1, 2]}
+    assert train(*data, depth=depth, recipe=recipe, **given).epochs_of_seeds == most
 
 
 @pytest.mark.parametrize(("n_rows", "share", "n"), [(100, 0.1, 10), (7, 0.1, 1), (33, 0.2, 7), (12, 0.25, 3)])

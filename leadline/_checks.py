@@ -1,7 +1,7 @@
 """One sentence for a wrong argument: its name, its value, what is allowed."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,25 @@ LARGEST_INTEGER = 2**31 - 1
 
 
 class InvalidArgumentError(ValueError):
-    """A wrong value given by the user; its message stands alone, without a traceback."""
+    """A wrong value given by the user; its message stands alone, without a traceback.
+
+    With an `argument`, the message begins with its name, and whoever took it under another name says so (`naming`).
+    """
+
+    def __init__(self, message: str, argument: str = ""):
+        super().__init__(f"`{argument}` {message}" if argument else message)
+        self.argument, self.rest = argument, message
+
+
+@contextmanager
+def naming(names: Mapping[str, str]) -> Iterator[None]:
+    """Call arguments by the names that the user knows them by."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        if error.argument not in names:
+            raise
+        raise InvalidArgumentError(error.rest, names[error.argument]) from error
 
 
 _WRONG = (
@@ -42,48 +60,48 @@ def is_traced(value: Any) -> bool:
 
 def check_positive(name: str, value: Any) -> None:
     if not is_traced(value) and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
-        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {value}.")
+        raise InvalidArgumentError(f"must be positive and finite, got {value}.", name)
 
 
 def check_finite(name: str, value: Any) -> None:
     if not is_traced(value) and not np.all(np.isfinite(value)):
-        raise InvalidArgumentError(f"`{name}` must be finite, got {value}.")
+        raise InvalidArgumentError(f"must be finite, got {value}.", name)
 
 
 def check_number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.")
+        raise InvalidArgumentError(f"must be a number, got {value!r}.", name)
 
 
 def check_at_least(name: str, value: float, minimum: float) -> None:
     check_number(name, value)
     check_finite(name, value)
     if value < minimum:
-        raise InvalidArgumentError(f"`{name}` must be at least {minimum}, got {value}.")
+        raise InvalidArgumentError(f"must be at least {minimum}, got {value}.", name)
 
 
 def check_share(name: str, value: float) -> None:
     check_number(name, value)
     if not 0 <= value <= 1:
-        raise InvalidArgumentError(f"`{name}` must lie between 0 and 1, got {value}.")
+        raise InvalidArgumentError(f"must lie between 0 and 1, got {value}.", name)
 
 
 def check_integer(name: str, value: Any, minimum: int, maximum: int = LARGEST_INTEGER) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise InvalidArgumentError(f"`{name}` must be a whole number of at least {minimum}, got {value!r}.")
+        raise InvalidArgumentError(f"must be a whole number of at least {minimum}, got {value!r}.", name)
     if value > maximum:
-        raise InvalidArgumentError(f"`{name}` must be at most {maximum}, got {value!r}.")
+        raise InvalidArgumentError(f"must be at most {maximum}, got {value!r}.", name)
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = list(choices)
     if value not in choices:
-        raise InvalidArgumentError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
+        raise InvalidArgumentError(f"must be one of {', '.join(choices)}, got {value!r}.", name)
 
 
 def check_entries(name: str, entries: Any) -> None:
     if not entries or len(set(entries)) < len(entries):
-        raise InvalidArgumentError(f"`{name}` must have at least one entry, and none twice, got {entries}.")
+        raise InvalidArgumentError(f"must have at least one entry, and none twice, got {entries}.", name)
 
 
 def check_quantiles(lower: float, upper: float) -> None:
@@ -96,12 +114,10 @@ def check_quantiles(lower: float, upper: float) -> None:
 def check_features(name: str, x: Any, n_inputs: int | None = None) -> None:
     """A table of finite numbers, rows by columns."""
     if x.ndim != 2 or min(x.shape) == 0:
-        raise InvalidArgumentError(
-            f"`{name}` must be a table with at least one row and one column, got shape {x.shape}."
-        )
+        raise InvalidArgumentError(f"must be a table with at least one row and one column, got shape {x.shape}.", name)
     if n_inputs is not None and x.shape[1] != n_inputs:
-        raise InvalidArgumentError(f"`{name}` must have {n_inputs} columns, got {x.shape[1]}.")
+        raise InvalidArgumentError(f"must have {n_inputs} columns, got {x.shape[1]}.", name)
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
         i, j = bad[0]
-        raise InvalidArgumentError(f"`{name}` must be finite, got {x[i, j]} in row {i}, column {j}; {len(bad)} in all.")
+        raise InvalidArgumentError(f"must be finite, got {x[i, j]} in row {i}, column {j}; {len(bad)} in all.", name)

@@ -76,7 +76,7 @@ def _uci_folder(path: str | os.PathLike[str], name: str) -> Path:
         known = sorted(found.parent.name for found in Path(path).glob("*/data.txt"))
         known += sorted(found.parents[1].name for found in Path(path).glob("*/data/data.txt"))
         there = f"one of {', '.join(known)}" if known else f"a folder in {path}, where there is none"
-        raise InvalidArgumentError(f"`name` must be {there} with a data.txt, got {name!r}.")
+        raise InvalidArgumentError(f"must be {there} with a data.txt, got {name!r}.", "name")
     return folder
 
 

@@ -1,24 +1,28 @@
 """The paper's figures from the tables of `leadline reproduce`, beside the published numbers."""
 
 import csv
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from leadline.distributions import NormalDepth, PoissonDepth
-from leadline.experiments.records import read_rows, write_picture, write_rows, write_whole
-from leadline.experiments.reproduce import CHUNKS, Grid, table_path
+from leadline.depth import FAMILIES, DepthDistribution, NormalDepth, PoissonDepth
+from leadline.files.directories import write_picture, write_whole
+from leadline.files.records import read_rows
+from leadline.report.words import markdown_table
+from leadline.studies.reproduce import Grid, table_name
+from leadline.studies.sweep import CHUNKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 else:
     Axes = Any
 
-COLOURS = {"normal": "#c75100", "poisson": "#5e57a6", "categorical": "#117a5b"}
+DataFrame = Any
+"""Of pandas, imported where it is needed: it is slow to import."""
+
 RECIPE_COLOURS = {"published": "#c75100", "written": "#717581", "leadline": "#117a5b"}
 PAPER_COLOUR = "#9e9e9e"
 PAPER_STYLES = {"normal": "-", "poisson": (0, (4, 2))}
@@ -32,317 +36,234 @@ POINTS = 0.3
 """Percentage points that never count as a difference: a test part has only 1024 rows."""
 
 
-FIGURE_3 = {
-    "prior_logpmf": {"normal": NormalDepth(0.0, 1.15), "poisson": PoissonDepth(0.5)},
-    "initial_logpmf": {"normal": NormalDepth(0.0, 1.8), "poisson": PoissonDepth(1.0)},
-}
-"""Not cut at quantiles."""
+def figure_3() -> dict[str, dict[str, DepthDistribution]]:
+    """The distributions of the paper's Figure 3, not cut at quantiles."""
+    return {
+        "prior_logpmf": {"normal": NormalDepth(0.0, 1.15), "poisson": PoissonDepth(0.5)},
+        "initial_logpmf": {"normal": NormalDepth(0.0, 1.8), "poisson": PoissonDepth(1.0)},
+    }
 
 
-def published(name: str) -> dict[str, np.ndarray]:
-    """The columns of a file of the paper's own numbers."""
+def published(name: str) -> DataFrame:
+    """A file of the paper's own numbers."""
+    import pandas as pd
+
     text = (files("leadline") / "published" / f"published_{name}.csv").read_text()
-    rows = list(csv.DictReader(text.splitlines()))
-    return {column: np.array([float(row[column]) for row in rows]) for column in rows[0]}
+    return pd.DataFrame(list(csv.DictReader(text.splitlines()))).astype(float)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One recipe and family at one rotation speed, ours beside the paper's; accuracies in percent."""
+def compare(grid: Grid, out: Path) -> DataFrame:
+    """What the tables hold of the grid: a row for every recipe, family and speed, beside the paper's; NaN where it has
+    nothing to say.
 
-    recipe: str
-    depth: str
-    omega: float
-    runs: int
-    accuracy_mean: float
-    accuracy_std: float | None
-    """Over the runs; None for one run."""
-    published_mean: float | None
-    published_std: float | None
-    difference: float | None
-    """Ours less the published."""
-    standard_errors: float | None
-    """The same in standard errors of a difference of two means."""
-    nll_mean: float
-    ece_mean: float
-    depth_mean: float
-    """Mean, lowest and highest over the runs of E[L]."""
-    depth_mean_min: float
-    depth_mean_max: float
-    depth_std_median: float
-    published_depth_mean: float | None
-    """Of the paper's first run."""
-    published_depth_std: float | None
+    Accuracies are in percent, `accuracy_std` over the runs; `difference` is ours less the published, `standard_errors`
+    the same in standard errors of a difference of two means; `depth_mean`, `_min` and `_max` are of E[L] over the runs,
+    and the published depth is that of the paper's first run.
+    """
+    import pandas as pd
 
-    @property
-    def close(self) -> bool:
-        """Whether chance explains the difference."""
-        assert self.difference is not None
-        assert self.standard_errors is not None
-        return abs(self.standard_errors) <= CLOSE or abs(self.difference) <= POINTS
+    return pd.concat([_compare(grid, out, *family) for family in grid.families()], ignore_index=True)
 
 
-def compare(grid: Grid, out: Path) -> list[Comparison]:
-    """What the tables hold of the grid."""
-    return [
-        _compare(recipe, depth, omega, rows)
-        for recipe, depth in grid.families()
-        for omega, rows in _by_omega(read_rows(table_path(out, recipe, depth)), grid)
-    ]
+def _compare(grid: Grid, out: Path, recipe: str, depth: str) -> DataFrame:
+    import pandas as pd
 
-
-def _by_omega(rows: list[dict[str, Any]], grid: Grid) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-    for omega in grid.omegas:
-        some = [row for row in rows if float(row["omega"]) == omega and int(row["seed"]) <= grid.runs]
-        if some:
-            yield omega, some
-
-
-def _compare(recipe: str, depth: str, omega: float, rows: list[dict[str, Any]]) -> Comparison:
-    column = lambda name: np.array([float(row[name]) for row in rows])  # noqa: E731
-    accuracy, depths = column("accuracy"), column("depth_mean")
-    mean, spread = accuracy.mean(), float(accuracy.std(ddof=1)) if len(rows) > 1 else None
-    paper_mean, paper_std, paper_depth, paper_depth_std = _paper(depth, omega)
-    difference = errors = None
-    if paper_mean is not None:
-        difference = float(mean - paper_mean)
-        errors = _standard_errors(difference, spread, len(rows), paper_std or 0.0)
-    return Comparison(
-        recipe=recipe,
-        depth=depth,
-        omega=omega,
-        runs=len(rows),
-        accuracy_mean=float(mean),
-        accuracy_std=spread,
-        published_mean=paper_mean,
-        published_std=paper_std,
-        difference=difference,
-        standard_errors=errors,
-        nll_mean=float(column("nll").mean()),
-        ece_mean=float(column("ece").mean()),
-        depth_mean=float(depths.mean()),
-        depth_mean_min=float(depths.min()),
-        depth_mean_max=float(depths.max()),
-        depth_std_median=float(np.median(column("depth_std"))),
-        published_depth_mean=paper_depth,
-        published_depth_std=paper_depth_std,
+    measured = ["omega", "seed", "accuracy", "nll", "ece", "depth_mean", "depth_std"]
+    runs: DataFrame = pd.DataFrame(read_rows(out / f"{table_name(recipe, depth)}.csv"), columns=measured).astype(float)
+    runs = runs[runs["omega"].isin(grid.omegas) & (runs["seed"] <= grid.runs)]
+    ours = runs.groupby("omega", as_index=False).agg(
+        runs=("seed", "size"),
+        accuracy_mean=("accuracy", "mean"),
+        accuracy_std=("accuracy", "std"),
+        nll_mean=("nll", "mean"),
+        ece_mean=("ece", "mean"),
+        depth_mean=("depth_mean", "mean"),
+        depth_mean_min=("depth_mean", "min"),
+        depth_mean_max=("depth_mean", "max"),
+        depth_std_median=("depth_std", "median"),
     )
+    ours.insert(0, "recipe", recipe)
+    ours.insert(1, "depth", depth)
+    for name, ends in (("accuracy", ""), ("depth_run1", "depth_")):
+        paper = published(name).reindex(columns=["omega", f"{depth}_mean", f"{depth}_std"])
+        ours = ours.merge(paper.set_axis(["omega", f"published_{ends}mean", f"published_{ends}std"], axis=1), "left")
+    ours["difference"] = ours["accuracy_mean"] - ours["published_mean"]
+    own = ours["accuracy_std"].fillna(ours["published_std"])  # a single run has none: the paper's stands for it
+    error = np.sqrt(own**2 / ours["runs"] + ours["published_std"] ** 2 / PAPER_RUNS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ours["standard_errors"] = np.where(ours["difference"] == 0, 0.0, ours["difference"] / error)
+    ours.loc[ours["difference"].isna(), "standard_errors"] = np.nan
+    ours["close"] = (ours["standard_errors"].abs() <= CLOSE) | (ours["difference"].abs() <= POINTS)
+    return ours
 
 
-def _paper(depth: str, omega: float) -> tuple[float | None, ...]:
-    """Accuracy and depth, each mean and deviation, where the paper has that omega and family."""
-    numbers = []
-    for name in ("accuracy", "depth_run1"):
-        columns = published(name)
-        at = np.flatnonzero(columns["omega"] == omega)
-        found = len(at) == 1 and f"{depth}_mean" in columns
-        numbers += [float(columns[f"{depth}_{part}"][at[0]]) if found else None for part in ("mean", "std")]
-    return tuple(numbers)
-
-
-def _standard_errors(difference: float, spread: float | None, runs: int, paper_spread: float) -> float:
-    """A single run has no spread of its own: the paper's stands for it."""
-    own = paper_spread if spread is None else spread
-    error = float(np.sqrt(own**2 / runs + paper_spread**2 / PAPER_RUNS))
-    return difference / error if error else 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
+COLUMNS = [
+    *("recipe", "depth", "omega", "runs", "accuracy_mean", "accuracy_std", "published_mean", "published_std"),
+    *("difference", "standard_errors", "nll_mean", "ece_mean", "depth_mean", "depth_mean_min", "depth_mean_max"),
+    *("depth_std_median", "published_depth_mean", "published_depth_std"),
+]
+"""Of comparison.csv."""
 
 
 def write_comparison(grid: Grid, out: Path) -> list[Path]:
     """Tables and figures of what is there."""
-    from matplotlib.figure import Figure
+    table = compare(grid, out)
+    written = [
+        write_whole(out / "comparison.csv", table.to_csv(columns=COLUMNS, index=False, float_format="%.6g")),
+        write_whole(out / "comparison.md", markdown(table, read_rows(out / CHUNKS))),
+    ]
 
-    comparisons = compare(grid, out)
-    written = [out / "comparison.csv", out / "comparison.md"]
-    rows = [{name: _cell(value) for name, value in asdict(one).items()} for one in comparisons]
-    write_rows(written[0], rows)
-    write_whole(written[1], markdown(comparisons, read_rows(out / CHUNKS)))
+    def draw(name: str, title: str, panels: Any, size: tuple[float, float] = (11, 4.2)) -> None:
+        from matplotlib.figure import Figure
 
-    def save(figure: Figure, name: str) -> None:
+        figure = Figure(figsize=size, layout="constrained")
+        panels(*figure.subplots(1, 2))
+        figure.suptitle(title, fontsize=11)
         written.append(write_picture(out / name, figure, dpi=130))
 
     for recipe in grid.recipes:
-        figure = Figure(figsize=(11, 4.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        some = [one for one in comparisons if one.recipe == recipe]
-        draw_accuracy(left, some)
-        draw_depth(right, some)
-        figure.suptitle(f"Figure 2 with the recipe `{recipe}`; the paper's own curves in grey", fontsize=11)
-        save(figure, f"figure2-{recipe}.png")
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    draw_priors(left, right)
-    save(figure, "figure3.png")
+        some = table[table["recipe"] == recipe]
+        title = f"Figure 2 with the recipe `{recipe}`; the paper's own curves in grey"
+        draw(f"figure2-{recipe}.png", title, partial(draw_figure_2, table=some))
+    draw("figure3.png", "", draw_priors, (8, 3.6))
     if len(grid.recipes) > 1:
-        figure = Figure(figsize=(11, 4.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        draw_recipes(left, right, [one for one in comparisons if one.depth == grid.depths[0]])
-        figure.suptitle(f"the recipes side by side, depth {grid.depths[0]}", fontsize=11)
-        save(figure, "recipes.png")
+        some = table[table["depth"] == grid.depths[0]]
+        title = f"the recipes side by side, depth {grid.depths[0]}"
+        draw("recipes.png", title, partial(draw_recipes, table=some))
     return written
 
 
-def _cell(value: Any) -> Any:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
-
-
-def markdown(comparisons: list[Comparison], chunks: list[dict[str, Any]]) -> str:
-    """A summary, how long it took, and a table for every recipe and family."""
-    families = list(dict.fromkeys((one.recipe, one.depth) for one in comparisons))
-    lines = ["# Ours and the published numbers", "", *_summary(comparisons, families), ""]
-    lines += _timing(chunks)
-    for recipe, depth in families:
-        lines += ["", f"## Recipe `{recipe}`, depth {depth}", "", *HEADER]
-        lines += [_line(one) for one in comparisons if (one.recipe, one.depth) == (recipe, depth)]
-    return "\n".join([*lines, "", *EXPLANATION, ""])
-
-
-HEADER = [
-    "| omega | accuracy | published | difference | in standard errors | NLL | depth, mean [range] | its sd | published "
-    "depth ± sd |",
-    "|---|---|---|---|---|---|---|---|---|",
-]
-
-EXPLANATION = [
+EXPLANATION = (
     "Accuracy in percent, mean ± standard deviation over the runs; the published ones over five runs (Figure 2, left). "
     "The difference is ours less the published, in points and in standard errors of a difference of two means (for a "
-    "single run with the published standard deviation). NLL in "
-    "nats per test point. Depth: the mean and the range over the runs of E[L], and the median over the runs of the "
-    "standard deviation of q(L); the published depth is that of the paper's first run (Figure 2, right).",
-]
+    "single run with the published standard deviation). NLL in nats per test point. Depth: the mean and the range over "
+    "the runs of E[L], and the median over the runs of the standard deviation of q(L); the published depth is that of "
+    "the paper's first run (Figure 2, right)."
+)
 
 
-def _summary(comparisons: list[Comparison], families: list[tuple[str, str]]) -> list[str]:
-    lines = [
-        f"| recipe | depth | speeds | within {CLOSE:g} standard errors or {POINTS:g} points | rms difference | mean "
-        "difference | mean NLL |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for recipe, depth in families:
-        some = [one for one in comparisons if (one.recipe, one.depth) == (recipe, depth)]
-        known = [one for one in some if one.difference is not None]
-        nll = f"{np.mean([one.nll_mean for one in some]):.3f}"
-        if known:
-            difference = np.array([one.difference for one in known])
-            cells = [
-                f"{sum(one.close for one in known)} of {len(known)}",
-                f"{np.sqrt(np.mean(difference**2)):.2f}",
-                f"{difference.mean():+.2f}",
-            ]
-        else:
-            cells = ["-"] * 3
-        lines.append(f"| {' | '.join([recipe, depth, str(len(some)), *cells, nll])} |")
-    return lines
+def markdown(table: DataFrame, chunks: list[dict[str, Any]]) -> str:
+    """A summary, how long it took, and a table for every recipe and family."""
+    families = [(recipe, depth, some) for (recipe, depth), some in table.groupby(["recipe", "depth"], sort=False)]
+    lines = ["# Ours and the published numbers", "", *_summary(families), "", *_timing(chunks)]
+    head = ["omega", "accuracy", "published", "difference", "in standard errors", "NLL", "depth, mean [range]"]
+    for recipe, depth, some in families:
+        rows = [_cells(one) for one in some.itertuples()]
+        lines += ["", f"## Recipe `{recipe}`, depth {depth}", ""]
+        lines += markdown_table([*head, "its sd", "published depth ± sd"], rows)
+    return "\n".join([*lines, "", EXPLANATION, ""])
+
+
+def _summary(families: list[tuple[str, str, DataFrame]]) -> list[str]:
+    within = f"within {CLOSE:g} standard errors or {POINTS:g} points"
+    rows = []
+    for recipe, depth, some in families:
+        difference, cells = some["difference"].dropna(), ["-"] * 3
+        if len(difference):
+            cells = [f"{some['close'].sum()} of {len(difference)}", f"{np.sqrt(np.mean(difference**2)):.2f}"]
+            cells.append(f"{difference.mean():+.2f}")
+        rows.append([recipe, depth, str(len(some)), *cells, f"{some['nll_mean'].mean():.3f}"])
+    head = ["recipe", "depth", "speeds", within, "rms difference", "mean difference", "mean NLL"]
+    return markdown_table(head, rows)
 
 
 def _timing(chunks: list[dict[str, Any]]) -> list[str]:
     """How long the training took, where, chunk after chunk."""
-    total: dict[tuple[str, ...], list[float]] = {}
-    for chunk in chunks:
-        key = (chunk["recipe"], chunk["depth"], chunk["epochs"], chunk["device"])
-        total.setdefault(key, [0, 0.0, 0.0])
-        for i, name in enumerate(("runs", "training_seconds", "seconds")):
-            total[key][i] += float(chunk[name])
-    lines = [
-        "| recipe | depth | epochs | runs | seconds of training, summed over chunks | with evaluation | on |",
-        "|---|---|---|---|---|---|---|",
+    import pandas as pd
+
+    numbers, names = ["runs", "training_seconds", "seconds"], ["recipe", "depth", "epochs", "device"]
+    table: DataFrame = pd.DataFrame(chunks, columns=[*names, *numbers]).astype(dict.fromkeys(numbers, float))
+    rows = [
+        [recipe, depth, epochs, f"{runs:.0f}", f"{training:.1f}", f"{seconds:.1f}", device]
+        for (recipe, depth, epochs, device), (runs, training, seconds) in table.groupby(names, sort=False)
+        .sum()
+        .iterrows()
     ]
-    return lines + [
-        f"| {recipe} | {depth} | {epochs} | {runs:.0f} | {training:.1f} | {seconds:.1f} | {device} |"
-        for (recipe, depth, epochs, device), (runs, training, seconds) in total.items()
+    spent = ["seconds of training, summed over chunks", "with evaluation", "on"]
+    return markdown_table(["recipe", "depth", "epochs", "runs", *spent], rows)
+
+
+def _cells(one: Any) -> list[str]:
+    def known(text: str, value: float, otherwise: str = "-") -> str:
+        return otherwise if np.isnan(value) else text
+
+    return [
+        f"{one.omega:g}",
+        f"{one.accuracy_mean:.2f}" + known(f" ± {one.accuracy_std:.2f}", one.accuracy_std, ""),
+        known(f"{one.published_mean:.2f} ± {one.published_std:.2f}", one.published_mean),
+        known(f"{one.difference:+.2f}", one.difference),
+        known(f"{one.standard_errors:+.1f}", one.standard_errors),
+        f"{one.nll_mean:.3f}",
+        f"{one.depth_mean:.2f} [{one.depth_mean_min:.2f}, {one.depth_mean_max:.2f}]",
+        f"{one.depth_std_median:.2f}",
+        known(f"{one.published_depth_mean:.2f} ± {one.published_depth_std:.2f}", one.published_depth_mean),
     ]
 
 
-def _line(one: Comparison) -> str:
-    paper = "-" if one.published_mean is None else f"{one.published_mean:.2f} ± {one.published_std:.2f}"
-    difference = "-" if one.difference is None else f"{one.difference:+.2f}"
-    errors = "-" if one.standard_errors is None else f"{one.standard_errors:+.1f}"
-    spread = "" if one.accuracy_std is None else f" ± {one.accuracy_std:.2f}"
-    depth = f"{one.depth_mean:.2f} [{one.depth_mean_min:.2f}, {one.depth_mean_max:.2f}]"
-    paper_depth = (
-        "-" if one.published_depth_mean is None else f"{one.published_depth_mean:.2f} ± {one.published_depth_std:.2f}"
-    )
-    return (
-        f"| {one.omega:g} | {one.accuracy_mean:.2f}{spread} | {paper} | {difference} | {errors} | "
-        f"{one.nll_mean:.3f} | {depth} | {one.depth_std_median:.2f} | {paper_depth} |"
-    )
+# Figures
 
 
-def _draw(ax: Axes, x: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np.ndarray, **style: Any) -> None:
+def _draw(ax: Axes, x: Any, low: Any, middle: Any, high: Any, **style: Any) -> None:
     """A line in its band."""
     ax.plot(x, middle, **style)
     ax.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
 
 
-def _series(comparisons: list[Comparison], *names: str) -> tuple[np.ndarray, ...]:
-    return tuple(np.array([getattr(one, name) or 0.0 for one in comparisons], float) for name in names)
-
-
 def _name(depth: str) -> str:
-    return "Poisson" if depth == "poisson" else depth
+    return FAMILIES[depth].label or depth
 
 
-def _paper_curve(ax: Axes, name: str, depth: str, omegas: np.ndarray) -> None:
-    columns = published(name)
-    if f"{depth}_mean" not in columns:
+def _paper_curve(ax: Axes, name: str, depth: str, omegas: Any) -> None:
+    paper = published(name)
+    if f"{depth}_mean" not in paper:
         return
-    inside = (columns["omega"] >= omegas.min()) & (columns["omega"] <= omegas.max())
-    x, middle, spread = (columns[key][inside] for key in ("omega", f"{depth}_mean", f"{depth}_std"))
+    paper = paper[paper["omega"].between(omegas.min(), omegas.max())]
+    middle, deviation = paper[f"{depth}_mean"], paper[f"{depth}_std"]
     style = {"color": PAPER_COLOUR, "linestyle": PAPER_STYLES[depth], "linewidth": 2.2}
     style["label"] = f"paper, {_name(depth)}" + (": run 1, sd of q(L)" if name == "depth_run1" else "")
-    _draw(ax, x, middle - spread, middle, middle + spread, **style)
+    _draw(ax, paper["omega"], middle - deviation, middle, middle + deviation, **style)
 
 
-def draw_accuracy(ax: Axes, comparisons: list[Comparison]) -> None:
-    """Figure 2, left: accuracy against rotation speed, mean and standard deviation."""
-    for depth in dict.fromkeys(one.depth for one in comparisons):
-        some = [one for one in comparisons if one.depth == depth]
-        omega, mean, spread = _series(some, "omega", "accuracy_mean", "accuracy_std")
-        _paper_curve(ax, "accuracy", depth, omega)
-        style = {"color": COLOURS[depth], "marker": ".", "linewidth": 1.2, "label": f"ours, {_name(depth)}"}
-        _draw(ax, omega, mean - spread, mean, mean + spread, **style)
-    ax.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
-    ax.legend(frameon=False, loc="lower left")
-
-
-def draw_depth(ax: Axes, comparisons: list[Comparison]) -> None:
-    """Figure 2, right: E[L]; ours mean and range over the runs, the paper's first run with its sd."""
-    for depth in dict.fromkeys(one.depth for one in comparisons):
-        some = [one for one in comparisons if one.depth == depth]
-        omega, mean, low, high = _series(some, "omega", "depth_mean", "depth_mean_min", "depth_mean_max")
-        _paper_curve(ax, "depth_run1", depth, omega)
-        style = {
-            "color": COLOURS[depth],
-            "marker": ".",
-            "linewidth": 1.2,
-            "label": f"ours, {_name(depth)}: mean, range of runs",
-        }
-        _draw(ax, omega, low, mean, high, **style)
-    ax.set(xlabel="rotation speed ω", ylabel="depth E[L]", ylim=(0, None))
-    ax.legend(frameon=False, loc="upper left", fontsize=8)
+def draw_figure_2(left: Axes, right: Axes, table: DataFrame) -> None:
+    """Accuracy against rotation speed, mean and standard deviation; and E[L], ours mean and range over the runs, the
+    paper's first run with its sd."""
+    for depth, some in table.groupby("depth", sort=False):
+        omega, mean, deviation = some["omega"], some["accuracy_mean"], some["accuracy_std"].fillna(0.0)
+        _paper_curve(left, "accuracy", str(depth), omega)
+        _paper_curve(right, "depth_run1", str(depth), omega)
+        style = {"color": FAMILIES[str(depth)].colour, "marker": ".", "linewidth": 1.2}
+        style["label"] = f"ours, {_name(str(depth))}"
+        _draw(left, omega, mean - deviation, mean, mean + deviation, **style)
+        style["label"] += ": mean, range of runs"
+        _draw(right, omega, some["depth_mean_min"], some["depth_mean"], some["depth_mean_max"], **style)
+    left.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
+    left.legend(frameon=False, loc="lower left")
+    right.set(xlabel="rotation speed ω", ylabel="depth E[L]", ylim=(0, None))
+    right.legend(frameon=False, loc="upper left", fontsize=8)
 
 
 def draw_priors(left: Axes, right: Axes) -> None:
     """Figure 3: the log masses of the priors and of the initial posteriors, exact and as published."""
     for ax, title, name in ((left, "prior p(L)", "prior_logpmf"), (right, "initial q(L)", "initial_logpmf")):
-        columns = published(name)
+        paper = published(name)
         for depth, marker in (("normal", "o"), ("poisson", "s")):
             style = {"ms": 8, "color": PAPER_COLOUR, "mfc": "none", "linestyle": "none"}
-            ax.plot(columns["depth"], columns[depth], marker, **style, label=f"paper, {_name(depth)}")
-            exact = np.asarray(FIGURE_3[name][depth].log_masses(len(columns["depth"])))
-            ax.plot(columns["depth"], exact, ".-", color=COLOURS[depth], linewidth=1.2, label=f"ours, {_name(depth)}")
+            ax.plot(paper["depth"], paper[depth], marker, **style, label=f"paper, {_name(depth)}")
+            exact = np.asarray(figure_3()[name][depth].log_masses(len(paper)))
+            style = {"color": FAMILIES[depth].colour, "linewidth": 1.2, "label": f"ours, {_name(depth)}"}
+            ax.plot(paper["depth"], exact, ".-", **style)
         ax.set(xlabel="hidden layers L", ylabel="log mass", title=title)
     left.legend(frameon=False, fontsize=9)
 
 
-def draw_recipes(left: Axes, right: Axes, comparisons: list[Comparison]) -> None:
+def draw_recipes(left: Axes, right: Axes, table: DataFrame) -> None:
     """Accuracy and NLL of every recipe."""
-    _paper_curve(left, "accuracy", comparisons[0].depth, _series(comparisons, "omega")[0])
-    for recipe in dict.fromkeys(one.recipe for one in comparisons):
-        some = [one for one in comparisons if one.recipe == recipe]
-        omega, mean, spread, nll = _series(some, "omega", "accuracy_mean", "accuracy_std", "nll_mean")
-        style = {"color": RECIPE_COLOURS[recipe], "marker": ".", "linewidth": 1.2, "label": recipe}
-        _draw(left, omega, mean - spread, mean, mean + spread, **style)
-        right.plot(omega, nll, **style)
+    _paper_curve(left, "accuracy", table["depth"].iloc[0], table["omega"])
+    for recipe, some in table.groupby("recipe", sort=False):
+        omega, mean, deviation = some["omega"], some["accuracy_mean"], some["accuracy_std"].fillna(0.0)
+        style = {"color": RECIPE_COLOURS.get(str(recipe), "#717581"), "marker": ".", "linewidth": 1.2, "label": recipe}
+        _draw(left, omega, mean - deviation, mean, mean + deviation, **style)
+        right.plot(omega, some["nll_mean"], **style)
     right.axhline(np.log(2), color=PAPER_COLOUR, linewidth=1, linestyle=":")
     right.text(0.02, np.log(2), "guessing", transform=right.get_yaxis_transform(), va="bottom", color="#717581")
     left.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))

@@ -2,37 +2,53 @@
 
 from typing import Any
 
+from leadline.files.records import Record
+from leadline.metrics import MEASURES
+from leadline.report.words import from_to, range_of_widths
+
 BAR = 30
 
 
-def summarise(record: dict[str, Any]) -> str:
-    """Accuracy, likelihood, free energy, q(L) as a bar per depth, seconds."""
-    lines = [
-        f"test accuracy  {record['accuracy']:.2f} %",
-        f"test NLL       {record['nll']:.4f} nats per point (calibration error {record['ece']:.3f})",
-    ]
+def summarise(record: Record) -> str:
+    """The measures, free energy, q(L) as a bar per depth, seconds."""
+    content, lines = record.to_json(), []
+    for name, value in record.measures.items():
+        measure = MEASURES[name]
+        guess = measure.guess(content)
+        against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
+        lines.append(_line(f"test {name}", f"{measure.show(value)}{against}"))
+    if lines and record.n_test:
+        lines.append(_line("", f"on {record.n_test} rows that were not used for training"))
     return "\n".join(lines + _learned(record))
 
 
-def summarise_table(record: dict[str, Any]) -> str:
-    """The same for a fit to a table, where rows were kept apart to measure on."""
+def _line(name: str, text: str) -> str:
+    return f"{name:16s} {text}"
+
+
+def _learned(record: Record) -> list[str]:
     lines = []
-    if "accuracy" in record:
-        guess = 100 * max(record["class_shares"].values())
-        lines = [
-            f"accuracy       {record['accuracy']:.2f} % of {record['n_test']} rows kept apart (the commonest class: "
-            f"{guess:.1f} %)",
-            f"NLL            {record['nll']:.4f} nats per row (calibration error {record['ece']:.3f})",
-        ]
-    elif "rmse" in record:
-        lines = [
-            f"RMSE           {record['rmse']:.4g} on {record['n_test']} rows kept apart (their mean alone: "
-            f"{record['target_std']:.4g})",
-            f"likelihood     {record['ll_mixture']:.4f} nats per row",
-            f"coverage       {100 * record['coverage_50']:.0f}, {100 * record['coverage_90']:.0f} and "
-            f"{100 * record['coverage_95']:.0f} % in intervals of 50, 90 and 95 %",
-        ]
-    return "\n".join(lines + _learned(record))
+    if terms := record.free_energy_terms:
+        parts = f"{terms['expected_nll']:.1f} expected NLL + {terms['depth_kl']:.2f} depth KL + "
+        total = f"{record.free_energy:.1f} nats on the training data: {parts}{terms['weight_kl']:.1f} weight KL"
+        lines.append(_line("free energy", total))
+    lines.append(_line("depth", f"{record.depth_mean:.2f} ± {record.depth_std:.2f}"))
+    lowest, highest = record.depth_support
+    for depth in range(lowest, highest + 1):
+        mass = record.depth_pmf[depth]
+        lines.append(f"  L = {depth:<3d} {mass:6.3f}  {'█' * round(BAR * mass)}")
+    tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in (record.validation_nll or {}).items())
+    lines.append(
+        _line("temperature", f"{record.temperature:g}{f' (lowest validation NLL of {tried})' if tried else ''}")
+    )
+    if record.effective_width:
+        widths = ", ".join(from_to(layer, "-") for layer in range_of_widths(record.effective_width))
+        lines.append(_line("units in use", f"{widths} of {record.width} per layer, from the input on"))
+    restarts = f"{record.n_restarts} restarts of " if record.n_restarts > 1 else ""
+    lines.append(_line("seconds", f"{record.seconds:.1f} ({restarts}{record.epochs} epochs, {record.device})"))
+    if record.interrupted:
+        lines.append(f"stopped by Ctrl-C after {record.epochs} epochs")
+    return lines
 
 
 def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -> str:
@@ -48,41 +64,3 @@ def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -
             f"{row['depth_mean']:7.2f} ± {row['depth_std']:.2f} {row['epochs']:7d}"
         )
     return "\n".join([*lines, "* lowest; the errors are those of the Monte Carlo estimate and of the test rows' mean"])
-
-
-def _learned(record: dict[str, Any]) -> list[str]:
-    """What every record says of the network."""
-    terms = record["free_energy_terms"]
-    lines = [
-        f"free energy    {record['free_energy']:.1f} nats on the training data: {terms['expected_nll']:.1f} expected "
-        f"NLL + {terms['depth_kl']:.2f} depth KL + {terms['weight_kl']:.1f} weight KL",
-        f"depth          {record['depth_mean']:.2f} ± {record['depth_std']:.2f}",
-    ]
-    lowest, highest = record["depth_support"]
-    for depth in range(lowest, highest + 1):
-        mass = record["depth_pmf"][depth]
-        lines.append(f"  L = {depth:<3d} {mass:6.3f}  {'█' * round(BAR * mass)}")
-    restarts = f"{record['n_restarts']} restarts of " if record["n_restarts"] > 1 else ""
-    lines.append(f"temperature    {record['temperature']:g}" + _tried(record))
-    lines.append(
-        f"units in use   {_widths(record['effective_width'])} of {record['width']} per layer, from the input on"
-    )
-    lines.append(f"seconds        {record['seconds']:.1f} ({restarts}{record['epochs']} epochs, {record['device']})")
-    if record.get("interrupted"):
-        lines.append(f"stopped by Ctrl-C after {record['epochs']} epochs")
-    return lines
-
-
-def _tried(record: dict[str, Any]) -> str:
-    """What the other temperatures gave, where there was a choice."""
-    if "validation_nll" not in record:
-        return ""
-    tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in record["validation_nll"].items())
-    return f" (lowest validation NLL of {tried})"
-
-
-def _widths(by_restart: list[list[int]]) -> str:
-    """The range over the restarts, layer by layer; a restart that is less deep does not count."""
-    deepest = max(len(widths) for widths in by_restart)
-    layers = [[widths[i] for widths in by_restart if i < len(widths)] for i in range(deepest)]
-    return ", ".join(str(w[0]) if min(w) == max(w) else f"{min(w)}-{max(w)}" for w in layers)

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from leadline.experiments.records import read_rows, write_whole
-from leadline.experiments.uci import NAMES, table_path
+from leadline.depth import FAMILIES
+from leadline.files.directories import write_whole
+from leadline.files.records import read_rows
+from leadline.report.words import markdown_table
+from leadline.studies.uci import NAMES
 
 METHODS = ("VI", "PBP", "MCD16", "MCD18", "DE", "BBB", "DUN", "MFVI", "Ens5")
 
@@ -18,8 +21,6 @@ BY_GAUSSIAN = ("DUN", "MFVI", "Ens5")
 
 GRID = tuple(str(depth) for depth in range(6))
 """Fixed depths, of which the validation likelihood chooses one."""
-
-FAMILIES = ("normal", "poisson")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ Tables = dict[str, dict[str, Splits]]
 def read_tables(out: Path) -> Tables:
     tables: Tables = {}
     for depth in (*FAMILIES, *GRID):
-        rows = read_rows(table_path(out, depth))
+        rows = read_rows(out / f"{depth}.csv")
         numbers = [name for name in (rows[0] if rows else {}) if name not in TEXT]
         names = sorted({row["name"] for row in rows}, key=lambda name: (name not in NAMES, name))
         tables[depth] = {
@@ -113,10 +114,6 @@ EXPLANATION = [
 ]
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-
-
 def _ours(splits: Splits | None, column: str, digits: int) -> str:
     return "" if splits is None else f"{splits.mean(column):.{digits}f} ± {splits.error(column):.{digits}f}"
 
@@ -140,7 +137,7 @@ def _likelihoods(tables: Tables, families: list[str]) -> list[str]:
         ]
         for name in tables["normal"]
     ]
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _errors(tables: Tables, families: list[str]) -> list[str]:
@@ -151,7 +148,7 @@ def _errors(tables: Tables, families: list[str]) -> list[str]:
         [name, *(_ours(tables[f].get(name), "rmse", digits(name)) for f in families), *_published_cells(name, "rmse")]
         for name in tables["normal"]
     ]
-    return _table(["", *families, *METHODS], rows)
+    return markdown_table(["", *families, *METHODS], rows)
 
 
 def better(splits: Splits, name: str, measure: str, method: str) -> bool:
@@ -187,7 +184,7 @@ def _counts(tables: Tables, families: list[str]) -> list[str]:
         best = str(sum(equals_best(splits, name) for name, splits in some.items()))
         rows.append([f"{family}: likelihood, of {len(some)}", *cells, best])
         rows.append([f"{family}: RMSE, of {len(some)}", *(str(count("rmse", method)) for method in METHODS), ""])
-    return _table(["better than", *METHODS, "best of all, within a standard error"], rows)
+    return markdown_table(["better than", *METHODS, "best of all, within a standard error"], rows)
 
 
 def _calibration(tables: Tables, families: list[str]) -> list[str]:
@@ -202,7 +199,7 @@ def _calibration(tables: Tables, families: list[str]) -> list[str]:
             varies = f"{splits.columns['depth_mean'].std(ddof=1):.2f}" if len(splits) > 1 else ""
             depth = [f"{splits.mean('depth_mean'):.2f}", varies]
             rows.append([name, family, *inside, *depth, f"{splits.mean('epochs'):.0f}", str(len(splits))])
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _against_grid(tables: Tables, families: list[str]) -> list[str]:
@@ -234,7 +231,7 @@ def _against_grid(tables: Tables, families: list[str]) -> list[str]:
     for family in families:
         mine, all_depths = totals[family]
         last += ["", "", *(f"{one / six:.2f}" if six else "" for one, six in zip(mine, all_depths, strict=True))]
-    return _table(head, [*rows, last])
+    return markdown_table(head, [*rows, last])
 
 
 def _seconds(trainings: list[Splits]) -> np.ndarray:

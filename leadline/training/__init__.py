@@ -1,6 +1,8 @@
-"""Training: state, one step, whole epochs, the loop."""
+"""Training: problems and settings, state, one step, whole epochs, the loop."""
 
-from leadline.training.loop import Training, init_models, run_model, train
-from leadline.training.run import TrainingDivergedError
+from leadline.training.loop import Trained, init_models, train
+from leadline.training.problem import Problem, Units
+from leadline.training.run import TrainingDivergedError, Watch
+from leadline.training.settings import Settings
 
-__all__ = ["Training", "TrainingDivergedError", "init_models", "run_model", "train"]
+__all__ = ["Problem", "Settings", "Trained", "TrainingDivergedError", "Units", "Watch", "init_models", "train"]

@@ -1,6 +1,7 @@
 """Data as training takes it: tables, padded so that those of similar size share one compiled program, and who sees
 which rows."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from leadline._checks import InvalidArgumentError, check_features, check_share
-from leadline._numerics import bucket
+from leadline.backend.numerics import bucket
 from leadline.likelihoods import Likelihood
+from leadline.training.problem import Problem
 
 
 class Data(eqx.Module):
@@ -55,7 +57,7 @@ def check_tables(
     several = isinstance(x, list | tuple) and len(x) > 0 and np.ndim(x[0]) == 2
     xs, ys = ([np.asarray(one) for one in (a if several else [a])] for a in (x, y))
     if len(xs) != len(ys):
-        raise InvalidArgumentError(f"`{name}` must have as many x as y, got {len(xs)} and {len(ys)}.")
+        raise InvalidArgumentError(f"must have as many x as y, got {len(xs)} and {len(ys)}.", name)
     for one in xs:
         check_features(f"{name} x", one, n_inputs)
     if len({one.shape for one in xs}) > 1:
@@ -121,40 +123,45 @@ def as_bytes(table: np.ndarray) -> np.ndarray:
     return table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1])))[:, 0]
 
 
-def for_all_seeds(name: str, tables: Tables, n_seeds: int) -> Tables:
-    """The tables, of which there must be one, or one for every seed."""
-    if tables[0].shape[0] not in (1, n_seeds):
-        raise InvalidArgumentError(
-            f"`{name}` must be one set of rows or one for each of {n_seeds} seeds, got {tables[0].shape[0]}."
-        )
-    return tables
+def make_tables(problems: Sequence[Problem]) -> Tables:
+    """The training rows of all fits: one table where they share it, else one for each."""
+    own = _distinct(problems)
+    weights = [one.weight for one in own]
+    if len(own) > 1 and any(weight is not None for weight in weights):
+        raise InvalidArgumentError("must be None where every fit has rows of its own.", "weight")
+    columns = ([one.train[0] for one in own], [one.train[1] for one in own]) if len(own) > 1 else own[0].train
+    return check_tables("data", *columns, problems[0].likelihood, weight=weights[0])
+
+
+def _distinct(problems: Sequence[Problem]) -> Sequence[Problem]:
+    """One problem, where it is the same for all."""
+    return problems[:1] if all(one is problems[0] for one in problems) else problems
 
 
 def make_parts(
-    tables: Tables,
-    validation: tuple[Any, Any] | float,
-    likelihood: Likelihood,
-    shape: tuple[int, int, int],
-    seeds: list[int] | tuple[int, ...],
-    common_validation: bool,
+    tables: Tables, problems: Sequence[Problem], shape: tuple[int, int, int], seeds: Sequence[int]
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """The data, each run's table, and the rows it is trained and validated on, as `Task` takes them; and which of the
+    """The data, each run's table, and the rows it is trained and validated on, as `Plan` takes them; and which of the
     given rows were held out."""
     n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
+    likelihood, validation = problems[0].likelihood, problems[0].validation
     if isinstance(validation, tuple):
-        given = check_tables("validation", *validation, likelihood, tables[0].shape[-1])
-        all_tables = (tables, for_all_seeds("validation", given, len(seeds)))
+        own = _distinct(problems)
+        several = [one.validation for one in own if isinstance(one.validation, tuple)]
+        columns = ([x for x, _ in several], [y for _, y in several]) if len(several) > 1 else validation
+        given = check_tables("validation", *columns, likelihood, tables[0].shape[-1])
+        all_tables = (tables, given)
         validation_size = bucket(given[0].shape[1])
         train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
-        validation_rows = np.tile(n_rows + np.arange(all_tables[1][0].shape[1]), (n_runs, 1))
+        validation_rows = np.tile(n_rows + np.arange(given[0].shape[1]), (n_runs, 1))
         held = np.empty((n_runs, 0), int)
     else:
         check_share("validation", validation)
         if n_rows < 2 or round(validation * n_rows) >= n_rows:
-            raise InvalidArgumentError(f"`validation` must leave rows to train on, got {validation} of {n_rows} rows.")
+            raise InvalidArgumentError(f"must leave rows to train on, got {validation} of {n_rows} rows.", "validation")
         all_tables = (tables,)
         validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
-        n_parts = 1 if common_validation else shape[2]
+        n_parts = 1 if likelihood.common_validation else shape[2]
         xs, ys = (np.broadcast_to(a, (len(seeds), *a.shape[1:])) for a in tables[:2])
         held = np.concatenate(
             [

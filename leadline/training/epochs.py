@@ -9,15 +9,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from leadline import _loops
-from leadline._compilation import jit_lightly
-from leadline._loops import do_if, put_row, row
-from leadline._random import bits, fold_in
-from leadline.free_energy import free_energy, terms_by_depth
-from leadline.layers import Noise
-from leadline.model import Model
-from leadline.predict import read_log_prob
-from leadline.recipes import Recipe
+from leadline.backend.compilation import jit_lightly
+from leadline.backend.device import backend
+from leadline.backend.loops import do_if, put_row, row
+from leadline.backend.random import bits, fold_in
+from leadline.inference.free_energy import free_energy, terms_by_depth
+from leadline.inference.model import Model
+from leadline.inference.montecarlo import Estimate, over_draws
+from leadline.inference.recipes import Recipe
 from leadline.training.data import Data, Part
 from leadline.training.optimiser import update
 from leadline.training.pace import Clock
@@ -51,7 +50,7 @@ class History(eqx.Module):
     highest: Int[Array, "*epochs runs"]
 
 
-class Task(eqx.Module):
+class Plan(eqx.Module):
     """What stays as it is through a compiled call. Sizes and static fields decide the program; the rest is data."""
 
     data: Data
@@ -77,12 +76,12 @@ class Task(eqx.Module):
         return (weight * self.train.inside()).sum(axis=1)
 
 
-def _train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
+def _train_epochs(plan: Plan, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
     """Train for up to `n_epochs` (at most MAX_EPOCHS); stop early, even within an epoch, if q(L) outgrows the capacity.
 
     The rows of the history after the last finished epoch are zero.
     """
-    start, n_data = state.epoch, task.n_data()
+    start, n_data = state.epoch, plan.n_data()
 
     def go_on(loop: tuple[TrainingState, History]) -> Array:
         state, _ = loop
@@ -90,10 +89,10 @@ def _train_epochs(task: Task, state: TrainingState, n_epochs: Int[Array, ""]) ->
 
     def one_epoch(loop: tuple[TrainingState, History]) -> tuple[TrainingState, History]:
         state, history = loop
-        state = _train_epoch(state, task, n_data)
+        state = _train_epoch(state, plan, n_data)
 
         def finish() -> tuple[TrainingState, History]:
-            done, row = _finish_epoch(state, task, n_data)
+            done, row = _finish_epoch(state, plan, n_data)
             return done, put_row(history, row, state.epoch - start)
 
         return do_if(state.support.fits, finish, (state, history))
@@ -109,36 +108,36 @@ train_epochs_lightly = jit_lightly(_train_epochs, donate="all-except-first")
 """For short trainings: sooner compiled, a little slower."""
 
 
-def _train_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]) -> TrainingState:
+def _train_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"]) -> TrainingState:
     """All steps of an epoch from `state.step` on, over the rows in an order of the epoch's own."""
-    train, batch_size = task.train, task.batch_size
+    train, batch_size = plan.train, plan.batch_size
     n_steps = -(-train.n_rows // batch_size)
     order = jax.vmap(partial(_shuffled, train.n_rows))(_stream(state.key, _ORDER, state.epoch), train.rows)
     padded = jnp.pad(order, ((0, 0), (0, batch_size)))
 
-    going = state.epoch < task.clock.end
+    unfinished = state.epoch < plan.clock.end
 
     def go_on(state: TrainingState) -> Array:
         return (state.step < n_steps) & state.support.fits
 
     slower = SLOWER**state.slowed
 
-    def one_step(state: TrainingState, go: Array) -> TrainingState:
+    def one_step(state: TrainingState, taken: Array) -> TrainingState:
         start = state.step * batch_size
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
-        x, y, weight = task.data.take(task.table, rows)
+        x, y, weight = plan.data.take(plan.table, rows)
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
         keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
-        share = task.clock.at(state.epoch + state.step / n_steps)
-        rate = slower * task.learning_rate * task.recipe.rate_factor(share)
-        rates = (rate, slower * task.depth_learning_rate)
-        new = train_step(state, x, y, weight, n_data, keys, share, rates, task.recipe, go & going)
-        return eqx.tree_at(lambda s: s.step, new, state.step + go)
+        share = plan.clock.at(state.epoch + state.step / n_steps)
+        rate = slower * plan.learning_rate * plan.recipe.rate_factor(share)
+        rates = (rate, slower * plan.depth_learning_rate)
+        new = train_step(state, x, y, weight, n_data, keys, share, rates, plan.recipe, taken & unfinished)
+        return eqx.tree_at(lambda s: s.step, new, state.step + taken)
 
-    if _loops.loops_are_dynamic():
+    if backend().loops_are_dynamic:
         return lax.while_loop(go_on, lambda state: one_step(state, jnp.array(True)), state)
-    assert task.steps_per_epoch is not None
-    return lax.fori_loop(0, task.steps_per_epoch, lambda _, state: one_step(state, go_on(state)), state)
+    assert plan.steps_per_epoch is not None
+    return lax.fori_loop(0, plan.steps_per_epoch, lambda _, state: one_step(state, go_on(state)), state)
 
 
 def train_step(
@@ -151,17 +150,17 @@ def train_step(
     share: Float[Array, "*runs"],
     rates: tuple[Float[Array, "*runs"], Float[Array, "*runs"]],
     recipe: Recipe,
-    go: bool | Bool[Array, "*runs"] = True,
+    moving: bool | Bool[Array, "*runs"] = True,
 ) -> TrainingState:
-    """One step of Adam on (batch / n_data) F for every run, at a share of the whole training, with the learning rates
-    of the weights and of q(L). A run without `go` does not change.
+    """One step of the optimiser on (batch / n_data) F for every run, at a share of the whole training, with the rates
+    of the weights and of q(L). A run that is not `moving` does not change.
 
     The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
     highest, axis = _highest(state)
     rate, depth_rate = rates
-    share, rate, depth_rate, go = (jnp.broadcast_to(a, key.shape) for a in (share, rate, depth_rate, go))
-    model = jax.vmap(Model.early)(state.model, share)
+    share, rate, depth_rate, moving = (jnp.broadcast_to(a, key.shape) for a in (share, rate, depth_rate, moving))
+    model = jax.vmap(Model.scheduled)(state.model, share)
     params, static = eqx.partition(model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
@@ -180,7 +179,7 @@ def train_step(
     ) -> Array:
         model = eqx.combine(params, static)
         terms = free_energy(
-            model, x, y, key=key, noise=recipe.noise, n_data=n_data, row_weight=row_weight, highest=highest
+            model, x, y, key=key, draw=recipe.draw, n_data=n_data, row_weight=row_weight, highest=highest
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
@@ -188,7 +187,7 @@ def train_step(
         params, static, x, y, row_weight, n_data, key, temperature, highest
     )
     model, optimiser = jax.vmap(
-        lambda model, gradients, optimiser, rate, depth_rate, go, lowest, highest: update(
+        lambda model, gradients, optimiser, rate, depth_rate, moving, lowest, highest: update(
             model,
             gradients,
             optimiser,
@@ -196,9 +195,10 @@ def train_step(
             depth_rate=depth_rate,
             support=(lowest, highest),
             highest=state.support.deepest,
-            go=go,
+            moving=moving,
+            optimiser=recipe.directions,
         )
-    )(model, gradients, state.optimiser, rate, depth_rate, go, state.support.lowest, state.support.highest)
+    )(model, gradients, state.optimiser, rate, depth_rate, moving, state.support.lowest, state.support.highest)
     if recipe.unfreeze:
         unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
         model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)
@@ -210,30 +210,35 @@ def _highest(state: TrainingState) -> tuple[Int[Array, "*runs"], int | None]:
 
     One for all runs, the deepest's, where the layer loop is a loop, which must not be batched; else each run's own.
     """
-    if _loops.loops_are_dynamic():
+    if backend().loops_are_dynamic:
         return state.support.deepest, None
     return state.support.highest, 0
 
 
-def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"]) -> tuple[TrainingState, History]:
+def _finish_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"]) -> tuple[TrainingState, History]:
     """Look at the validation part, keep the best model if the recipe asks for it, and note the epoch."""
-    recipe = task.recipe
+    recipe = plan.recipe
 
     def look() -> Validated:
         keys = _stream(state.key, _VALIDATION, state.epoch)
-        x, y, weight = task.data.take(task.table, task.validation.rows)
-        weight = weight * task.validation.inside()
-        validate = partial(_validate, noise=recipe.noise, n_samples=task.n_samples)
+        x, y, weight = plan.data.take(plan.table, plan.validation.rows)
+        weight = weight * plan.validation.inside()
         highest, axis = _highest(state)
+
+        def validate(model: Model, x: Array, y: Array, weight: Array, n_data: Array, key: Array, highest: Array) -> Any:
+            estimate = _Validation(weight, n_data, highest)
+            drawn = {"n_samples": plan.n_samples, "highest": highest, "draw": recipe.draw}
+            return over_draws(estimate, model, x, y, key=key, **drawn)
+
         return jax.vmap(validate, (*[0] * 6, axis))(state.model, x, y, weight, n_data, keys, highest)
 
-    due = (state.epoch % task.validate_every == 0) | jnp.any(state.epoch == task.clock.end - 1)
+    due = (state.epoch % plan.validate_every == 0) | jnp.any(state.epoch == plan.clock.end - 1)
     validated = lax.cond(due, look, lambda: state.validated)
     terms = validated.terms
     best, best_free_energy = state.best, state.best_free_energy
     if recipe.keep == "lowest_free_energy":
         total = terms.total
-        better = (total < best_free_energy) & (state.epoch < task.clock.end)
+        better = (total < best_free_energy) & (state.epoch < plan.clock.end)
         best_free_energy = jnp.where(better, total, best_free_energy)
         best = jax.tree.map(
             lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old), state.model, best
@@ -258,47 +263,37 @@ def _finish_epoch(state: TrainingState, task: Task, n_data: Float[Array, " runs"
     return state, row
 
 
-def _validate(
-    model: Model,
-    x: Float[Array, "rows in"],
-    y: Array,
-    row_weight: Float[Array, " rows"],
-    n_data: Float[Array, ""],
-    key: Key[Array, ""],
-    highest: Int[Array, ""],
-    *,
-    noise: Noise,
-    n_samples: int,
-) -> Validated:
+class _Validation(Estimate):
     """The free energy as if the rows stood for the training part, and the NLL of the prediction."""
-    log_q = model.depth_posterior.log_masses(model.n_depths)
 
-    def add_sample(i: Array, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        nll, log_mean, _ = sums
-        log_p, weight_kl = model.network.depths(
-            x,
-            read_log_prob,
-            y,
-            model.likelihood,
-            highest=highest,
-            key=fold_in(key, i),
-            noise=noise,
-        )
-        if _loops.loops_are_dynamic():  # depth by depth, so that the sum rounds alike before and after growth
+    weight: Float[Array, " rows"]
+    n_data: Float[Array, ""]
+    highest: Int[Array, ""]
+
+    def read(self, fixed: Array, likelihood: Any, output: Array) -> Array:
+        return likelihood.log_prob(output, fixed)
+
+    def start(self, model: Model, x: Array, n_samples: int) -> tuple[Any, tuple[Array, Array, Array]]:
+        log_q = model.depth_posterior.log_masses(model.n_depths)
+        zeros = jnp.zeros(model.capacity + 1, x.dtype)
+        return (model, log_q), (zeros, jnp.full(x.shape[0], -jnp.inf, x.dtype), zeros)
+
+    def add(self, same: Any, total: Any, i: Array, values: Array, weight_kl: Array) -> tuple[Array, Array, Array]:
+        (model, log_q), (nll, log_mean, _) = same, total
+        if backend().loops_are_dynamic:  # depth by depth, so that the sum rounds alike before and after growth
             log_mean = lax.fori_loop(
-                0, highest + 1, lambda i, total: jnp.logaddexp(total, sum(row((log_q, log_p), i))), log_mean
+                0, self.highest + 1, lambda i, total: jnp.logaddexp(total, sum(row((log_q, values), i))), log_mean
             )
         else:
-            total = jax.nn.logsumexp(log_q[: model.capacity + 1, None] + log_p, axis=0)
-            log_mean = jnp.logaddexp(log_mean, total)
-        return nll - log_p @ row_weight, log_mean, weight_kl
+            at_any = jax.nn.logsumexp(log_q[: model.capacity + 1, None] + values, axis=0)
+            log_mean = jnp.logaddexp(log_mean, at_any)
+        return nll - values @ self.weight, log_mean, weight_kl
 
-    zeros = jnp.zeros(model.capacity + 1, x.dtype)
-    start = (zeros, jnp.full(x.shape[0], -jnp.inf, x.dtype), zeros)
-    nll, log_mean, weight_kl = lax.fori_loop(0, n_samples, add_sample, start)
-    n_rows = row_weight.sum()
-    terms = terms_by_depth(model, n_data / n_rows * nll / n_samples, weight_kl)
-    return Validated(terms, -jnp.sum(row_weight * (log_mean - jnp.log(n_samples))) / n_rows)
+    def end(self, same: Any, total: Any, n_samples: int) -> Validated:
+        (model, _), (nll, log_mean, weight_kl) = same, total
+        n_rows = self.weight.sum()
+        terms = terms_by_depth(model, self.n_data / n_rows * nll / n_samples, weight_kl)
+        return Validated(terms, -jnp.sum(self.weight * (log_mean - jnp.log(n_samples))) / n_rows)
 
 
 def _shuffled(n_rows: Int[Array, ""], key: Key[Array, ""], rows: Int[Array, " rows"]) -> Int[Array, " rows"]:

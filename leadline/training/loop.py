@@ -1,10 +1,9 @@
-"""Training: from data and a recipe to models."""
+"""Training: from problems and settings to models."""
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,24 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from leadline import _loops
-from leadline._checks import InvalidArgumentError, check_integer
-from leadline._compilation import jit_lightly, make_room
-from leadline._random import fold_in
-from leadline.distributions import DepthDistribution, FixedDepth
-from leadline.distributions.side_by_side import side_by_side
+from leadline._checks import InvalidArgumentError
+from leadline._identity import identity
+from leadline.backend.compilation import jit_lightly, make_room
+from leadline.backend.device import backend
+from leadline.backend.random import fold_in
+from leadline.depth import FixedDepth, Pair
+from leadline.depth.side_by_side import side_by_side
+from leadline.inference.model import Model
+from leadline.inference.predict import log_likelihood
+from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
+from leadline.inference.restarts import Restarts, restart_keys
 from leadline.likelihoods import Likelihood
-from leadline.model import Model
-from leadline.network import UnboundedNetwork
-from leadline.predict import log_likelihood
-from leadline.recipes import Depth, Recipe, check_temperature, depth_distributions, get_recipe
-from leadline.training.checkpoint import EVERY, Checkpoints, fingerprint, first_checkpoint
-from leadline.training.data import check_tables, for_all_seeds, make_parts
-from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
+from leadline.network.blocks import BLOCKS
+from leadline.network.unbounded import UnboundedNetwork
+from leadline.training.checkpoint import first_checkpoint, last_checkpoint
+from leadline.training.data import make_parts, make_tables
+from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
 from leadline.training.pace import FixedLength, OwnLength, Paces
-from leadline.training.progress import Progress, Reporter
+from leadline.training.problem import Problem
 from leadline.training.run import Run, Watch
-from leadline.training.state import TrainingState, init_state
+from leadline.training.settings import Settings
+from leadline.training.state import init_state
 from leadline.training.storage import Storage, first_capacity
 
 N_VALIDATIONS = 200
@@ -42,35 +45,55 @@ network whose depth is learned has to find it first, and may take a quarter more
 SHORT = 10_000
 """Steps up to which a training is compiled lightly."""
 
-# A run's random stream: its seed's key, folded with what the draw is for.
-_WEIGHTS, _TRAINING, _RESTART, _SELECTION = 0, 1, 4, 5  # the evaluation of a record uses 2 and 3
+# A run's random stream: its seed's key, folded with what the draw is for (`inference/restarts.py` has the others).
+_WEIGHTS, _TRAINING, _SELECTION = 0, 1, 5
+
+Shape = tuple[int, int, int]
+"""The runs, as a grid: fits x temperatures x restarts."""
 
 
 @dataclass(frozen=True)
-class Training:
+class Trained:
     """What training gives back."""
 
     model: Model
-    """The models kept, with a leading axis of runs, the restarts of a seed together (see `run_model`)."""
+    """The models kept, with a leading axis of runs, the restarts of a fit together (see `run_model`)."""
     history: dict[str, np.ndarray]
     """Epochs by runs, under the names of the record."""
+    settings: tuple[Settings, ...]
+    """Of every fit, resolved."""
     temperature: np.ndarray
-    """The temperature kept, for every seed."""
+    """The temperature kept, for every fit."""
     validation_nll: dict[float, np.ndarray]
-    """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every seed."""
+    """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every fit."""
     validation_rows: np.ndarray
     """The numbers of the rows held out from every run, runs by rows; no columns where the validation part was given."""
-    n_restarts: int
-    epochs_of_seeds: list[int]
-    """The epochs done, for every seed: fewer than planned only if interrupted. With a length of their own they differ,
-    and the rows of the history after its last repeat a seed's end."""
+    epochs_of_fits: list[int]
+    """The epochs done: fewer than planned only if interrupted. With a length of their own they differ, and the rows of
+    the history after its last repeat a fit's end."""
     seconds: float
+    compile_seconds: float
+    """Of these, before the second call of the compiled program."""
     interrupted: bool
 
     @property
     def epochs(self) -> int:
-        """Of the seed that took most."""
-        return max(self.epochs_of_seeds)
+        """Of the fit that took most."""
+        return max(self.epochs_of_fits)
+
+    @property
+    def n_restarts(self) -> int:
+        """Of every fit."""
+        return self.model.runs[0] // len(self.settings)
+
+    def runs_of(self, fit: int) -> slice:
+        """The restarts of one fit."""
+        return slice(fit * self.n_restarts, (fit + 1) * self.n_restarts)
+
+    def restarts(self, fit: int = 0) -> Restarts:
+        """The networks of one fit, not calibrated."""
+        settings = self.settings[fit]
+        return Restarts(self.model.some(self.runs_of(fit)), settings.seed, get_recipe(settings.recipe).n_samples)
 
 
 def init_models(
@@ -79,11 +102,22 @@ def init_models(
     *,
     depth: Depth = "normal",
     recipe: str | Recipe = "leadline",
+    block: str = "dense",
     width: int = 32,
     capacity: int | None = None,
     key: Key[Array, " runs"],
 ) -> Model:
-    """Untrained models, one per key, on a leading axis of runs; `capacity` is the number of hidden layers stored."""
+    """Untrained models, one per key, on a leading axis of runs.
+
+    Args:
+        n_inputs, likelihood: of the problem.
+        depth, recipe, block, width: as in `Settings`.
+        capacity: the number of hidden layers stored.
+        key: one for every run.
+
+    Returns:
+        The models, as `train` takes them to start from.
+    """
     recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
     build = partial(
@@ -91,7 +125,8 @@ def init_models(
         n_inputs,
         likelihood.n_outputs,
         width=width,
-        capacity=capacity or first_capacity(n_inputs, width, likelihood.n_outputs),
+        block=block,
+        capacity=capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block]),
         initial_scale=recipe.initial_scale,
         initial_means=recipe.initial_means,
         prior=recipe.prior,
@@ -109,7 +144,7 @@ def init_models(
 _init_models_quickly = jit_lightly(init_models)
 
 
-def _draw_models(depths: list[tuple[DepthDistribution, DepthDistribution]], *sizes: Any, **options: Any) -> Model:
+def _draw_models(depths: list[Pair], *sizes: Any, **options: Any) -> Model:
     """`init_models` with p(L) and q(L) for all keys, or for every share of them."""
     models = _init_models_quickly(*sizes, depth=depths[0], **options)
     if len(depths) == 1:
@@ -119,125 +154,84 @@ def _draw_models(depths: list[tuple[DepthDistribution, DepthDistribution]], *siz
     return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
 
 
-def _depths_of_runs(
-    depths: list[Depth], recipe: Recipe, shape: tuple[int, int, int]
-) -> list[tuple[DepthDistribution, DepthDistribution]]:
-    """p(L) and the initial q(L) of every run, or of every seed's runs, or of all, as far as they differ."""
-    n_seeds, n_temperatures, n_restarts = shape
-    by_restart = [[depth_distributions(one, each) for each in recipe.by_restart(n_restarts)] for one in depths]
+def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) -> list[Pair]:
+    """p(L) and the initial q(L) of every run, or of every fit's runs, or of all, as far as they differ."""
+    n_fits, n_temperatures, n_restarts = shape
+    depths = [one.depth for one in settings]
+    alike = all(depth is depths[0] or (isinstance(depth, str | int) and depth == depths[0]) for depth in depths)
+    by_restart = [
+        [depth_distributions(depth, each) for each in recipe.by_restart(n_restarts)]
+        for depth in (depths[:1] if alike else depths)
+    ]
     if len(by_restart[0]) == 1:
         return [pair for (pair,) in by_restart]
-    return [pair for pairs in by_restart * (n_seeds // len(depths)) for pair in pairs * n_temperatures]
+    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * n_temperatures]
 
 
-def _most_steps(depths: list[tuple[DepthDistribution, DepthDistribution]], n_seeds: int) -> list[int]:
-    """Of every seed, from the depths of all, of every seed's runs, or of every run."""
+def _most_steps(depths: list[Pair], n_fits: int) -> list[int]:
+    """Of every fit, from the depths of all, of every fit's runs, or of every run."""
     of_depths = [MOST_STEPS["fixed" if isinstance(posterior, FixedDepth) else "learned"] for _, posterior in depths]
-    return of_depths * n_seeds if len(depths) == 1 else of_depths[:: len(depths) // n_seeds]
+    return of_depths * n_fits if len(depths) == 1 else of_depths[:: len(depths) // n_fits]
 
 
 _unpack = jit_lightly(Model.unpack)
 
 
-def run_model(models: Model, run: int) -> Model:
-    """One run's model out of a batch."""
-    check_integer("run", run, 0, models.runs[0] - 1)
-    return jax.tree.map(lambda a: a[run], models)
-
-
 def train(
-    data: tuple[Any, Any],
-    validation: tuple[Any, Any] | float,
-    likelihood: Likelihood,
+    problem: Problem | Sequence[Problem],
+    settings: Settings | Sequence[Settings] | None = None,
     *,
-    weight: Any = None,
-    depth: Depth | list[Depth] = "normal",
-    recipe: str | Recipe = "leadline",
-    temperature: float | Literal["auto"] | None = None,
-    n_restarts: int | None = None,
-    common_validation: bool = False,
-    epochs: int | None = None,
-    own_length: bool = False,
-    batch_size: int | None = None,
-    width: int = 32,
-    seeds: list[int] | tuple[int, ...],
+    watch: Watch | None = None,
     start: Model | None = None,
-    checkpoint_dir: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = EVERY,
-    report: Reporter | None = None,
-    on_epoch: Callable[[Progress], Any] | None = None,
-    on_call: Callable[[TrainingState], Any] | None = None,
-) -> Training:
-    """Train `n_restarts` networks per seed, all side by side in one compiled program.
+) -> Trained:
+    """Train the networks of one fit, or of several, all side by side in one compiled program.
 
-    `data` and `validation` are (x, y) arrays shared by all seeds, or (list of x, list of y) with one entry per seed; or
-    `validation` is a share of the rows, and every restart holds out other rows, or with `common_validation` the same. A
-    row counts as much as `weight` such rows. A run's result depends on its data and its seed, not on the runs beside
-    it. `depth` is that of all seeds, or a list with one for each, which may be of different families. `temperature`,
-    `n_restarts`, `epochs` and `batch_size` are the recipe's unless given; `temperature="auto"` trains at each of
-    `TEMPERATURES` and keeps, for every seed, the one with the best validation likelihood. With `own_length` the
-    validation likelihood of a seed's runs decides how long to train them, and `epochs` is the most it may take (see
-    `OwnLength`; unless given, MOST_STEPS bounds it too). `start` has the models to start from, one per seed and
-    restart, as an earlier training returned them. Ctrl-C ends the training after the epochs in hand and keeps what it
-    has.
+    A fit is a problem and its settings; its restarts (and temperatures, where there is a choice) are runs of their own.
+    What comes of a run depends on its problem and its settings, not on the runs beside it. With `temperature="auto"`
+    every fit is trained at each of `TEMPERATURES` and keeps the one with the best validation likelihood. With
+    `own_length` the validation likelihood of a fit decides how long to train it, and `epochs` is the most it may take
+    (see `OwnLength`; unless given, MOST_STEPS bounds it too). Ctrl-C ends the training after the epochs in hand and
+    keeps what it has. A run that diverges goes back to where it was before, with smaller learning rates, up to
+    MOST_SLOWED times.
 
-    With a `checkpoint_dir`, the training is written there every `checkpoint_every` seconds and at its end, and the same
-    training, started again, goes on from there: to the same bits, on the same CPU. A run that diverges goes back to
-    where it was before, with smaller learning rates, up to MOST_SLOWED times.
+    Args:
+        problem: one for all fits, or one for each, all of one shape.
+        settings: of one fit, or of each; they may differ in depth and seed alone.
+        watch: who is told what meanwhile, and where checkpoints go.
+        start: the models to start from, one per fit and restart, as an earlier training returned them.
 
-    `report` is told the mean over runs a few times a second; `on_epoch` is told of every epoch (in bursts); `on_call`
-    sees the whole state after every compiled call (its models are packed: `state.model.unpack()`). These two end the
-    training by returning True.
+    Returns:
+        The models, on an axis of runs, and how they came to be.
     """
     make_room()
-    recipe = get_recipe(recipe)
-    temperatures = check_temperature(recipe.temperature if temperature is None else temperature)
-    n_restarts = recipe.n_restarts if n_restarts is None else n_restarts
-    batch_size = recipe.batch_size if batch_size is None else batch_size
-    check_integer("n_restarts", n_restarts, 1)
-    if epochs is not None:
-        check_integer("epochs", epochs, 1)
-    check_integer("batch_size", batch_size, 1)
-    if len(seeds) == 0:
-        raise InvalidArgumentError("`seeds` must hold at least one seed, got none.")
-    for seed in seeds:
-        check_integer("seeds", seed, 0)
-    recipe = replace(recipe, temperature=max(temperatures))
-    depths = depth if isinstance(depth, list) else [depth]
-    if len(depths) not in (1, len(seeds)):
-        raise InvalidArgumentError(f"`depth` must have one entry per seed, {len(seeds)}, got {len(depths)}.")
-    shape = (len(seeds), len(temperatures), n_restarts)
-    depths = _depths_of_runs(depths, recipe, shape)
-    tables = for_all_seeds("data", check_tables("data", *data, likelihood, weight=weight), len(seeds))
-    parts, held = make_parts(tables, validation, likelihood, shape, seeds, common_validation)
+    watch = watch or Watch()
+    problems, fits = _one_for_each(problem, Settings() if settings is None else settings)
+    common, likelihood = fits[0], problems[0].likelihood
+    temperatures, n_restarts = common.temperatures, common.n_restarts
+    recipe = replace(get_recipe(common.recipe), temperature=max(temperatures), learning_rate=common.learning_rate)
+    assert n_restarts is not None  # resolved
+    assert isinstance(common.batch_size, int)
+    seeds = [one.seed for one in fits]
+    shape = (len(fits), len(temperatures), n_restarts)
+    depths = _depths_of_runs(fits, recipe, shape)
+    tables = make_tables(problems)
+    parts, held = make_parts(tables, problems, shape, seeds)
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
-    # The runs, as a grid: seeds x temperatures x restarts.
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
-    draw_models = partial(_draw_models, depths, n_inputs, likelihood, recipe=recipe, width=width, key=keys)
+    sizes = {"recipe": recipe, "block": common.block, "width": common.width}
+    draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, key=keys)
     state = init_state(
         draw_models() if start is None else _checked_start(start, draw_models, shape),
         jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
         jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
+        recipe.directions,
     )
-    batch_size = min(batch_size, parts["train"].rows.shape[1])
+    batch_size = min(common.batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
-    most = [recipe.epochs if epochs is None else epochs] * len(seeds)
-    if own_length:
-        if epochs is None:
-            most = [min(recipe.epochs, -(-n // steps_per_epoch)) for n in _most_steps(depths, len(seeds))]
-        guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
-        nats = np.broadcast_to(guessing, len(seeds))
-        paces = [partial(OwnLength, n, steps_per_epoch, own) for n, own in zip(most, nats, strict=True)]
-    else:
-        every = 1 if recipe.keep == "lowest_free_energy" else max(1, most[0] // N_VALIDATIONS)
-        paces = [partial(FixedLength, n, every) for n in most]
-
-    def make_pace() -> Paces:
-        return Paces([make() for make in paces], len(keys) // len(seeds))
-
+    most, make_pace = _paces(common, recipe, likelihood, tables, depths, shape, steps_per_epoch)
     pace = make_pace()
-    task = Task(
+    plan = Plan(
         **parts,
         clock=pace.clock,
         validate_every=jnp.array(pace.validate_every),
@@ -245,58 +239,105 @@ def train(
         depth_learning_rate=jnp.array(recipe.depth_learning_rate, float),
         recipe=recipe.compiled(),
         batch_size=batch_size,
-        n_samples=4 if own_length else 1,
-        steps_per_epoch=None if _loops.loops_are_dynamic() else steps_per_epoch,
+        n_samples=4 if common.own_length else 1,
+        steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
     )
-    light = own_length or most[0] * steps_per_epoch <= SHORT
-    watch = Watch(np.repeat(seeds, shape[1] * shape[2]), report, on_epoch, on_call)
-    checkpoints, begun = None, None
-    if checkpoint_dir is not None:
-        given = (parts, keys, temperatures, depths, likelihood, recipe, width, most, own_length, batch_size, start)
-        checkpoints = Checkpoints(checkpoint_dir, fingerprint(*given), checkpoint_every)
-        begun = checkpoints.last(state)
+    light = common.own_length or most * steps_per_epoch <= SHORT
+    checkpoints = watch.checkpoints(partial(training_identity, problems, fits, start))
     run = Run(
-        task,
-        begun or first_checkpoint(state),
-        Storage(draw_models),
+        plan,
+        (last_checkpoint(checkpoints, state) if checkpoints else None) or first_checkpoint(state),
+        Storage(draw_models, recipe.directions),
         make_pace,
+        np.repeat(seeds, shape[1] * shape[2]),
         watch,
         train_epochs_lightly if light else train_epochs,
         checkpoints,
     )
-    state = run.to_its_end()
+    state = run.finish()
     end, history = run.pace.end, _columns(run.history)
     models = _unpack(state.best if recipe.keep == "lowest_free_energy" else state.model)
-    chosen, validation_nll = np.zeros(len(seeds), int), {}
+    chosen, validation_nll = np.zeros(len(fits), int), {}
     if len(temperatures) > 1:
-        nll = _validation_nll(models, keys, task, shape, held.size > 0 and not common_validation)
+        nll = _validation_nll(models, keys, plan, shape, held.size > 0 and not likelihood.common_validation)
         chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
-        runs = np.arange(len(keys)).reshape(shape)[np.arange(len(seeds)), chosen].ravel()
-        models = jax.tree.map(lambda a: a[runs], models)
+        runs = np.arange(len(keys)).reshape(shape)[np.arange(len(fits)), chosen].ravel()
+        models = models.some(runs)
         history = {name: column[:, runs] for name, column in history.items()}
         held = held[runs]
-    return Training(
+    return Trained(
         model=models,
         history=history,
+        settings=tuple(fits),
         temperature=np.array(temperatures)[chosen],
         validation_nll=validation_nll,
         validation_rows=held,
-        n_restarts=n_restarts,
-        epochs_of_seeds=run.pace.done(int(state.epoch)),
+        epochs_of_fits=run.pace.done(int(state.epoch)),
         seconds=run.seconds,
+        compile_seconds=run.compile_seconds or 0.0,
         interrupted=end is None or int(state.epoch) < end,
     )
 
 
-def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple[int, int, int]) -> Model:
+def training_identity(problems: Sequence[Problem], settings: Sequence[Settings], start: Model | None = None) -> str:
+    """The one name of these fits, trained together."""
+    return identity([one.identity(problem) for problem, one in zip(problems, settings, strict=True)], start)
+
+
+def _one_for_each(
+    problem: Problem | Sequence[Problem], settings: Settings | Sequence[Settings]
+) -> tuple[list[Problem], list[Settings]]:
+    """A problem and its resolved settings for every fit."""
+    problems = [problem] if isinstance(problem, Problem) else list(problem)
+    given = [settings] if isinstance(settings, Settings) else list(settings)
+    n = max(len(problems), len(given))
+    for name, several in (("problem", problems), ("settings", given)):
+        if len(several) not in (1, n) or not several:
+            raise InvalidArgumentError(f"must be one, or one for each of {n} fits, got {len(several)}.", name)
+    problems = problems * n if len(problems) == 1 else problems
+    given = given * n if len(given) == 1 else given
+    shares = {"rows" if isinstance(one.validation, tuple) else one.validation for one in problems}
+    if len(shares) > 1 or len({type(one.likelihood) for one in problems}) > 1:
+        raise InvalidArgumentError("must all have one likelihood, and rows or one share to validate on.", "problem")
+    for one in given:
+        if replace(one, depth=given[0].depth, seed=given[0].seed) != given[0]:
+            raise InvalidArgumentError(f"may differ in depth and seed alone, got {given[0]} and {one}.", "settings")
+    return problems, [one.resolved(problem.likelihood) for problem, one in zip(problems, given, strict=True)]
+
+
+def _paces(
+    settings: Settings,
+    recipe: Recipe,
+    likelihood: Likelihood,
+    tables: Any,
+    depths: list[Pair],
+    shape: Shape,
+    steps_per_epoch: int,
+) -> tuple[int, Callable[[], Paces]]:
+    """The most epochs that the first fit may take, and what makes the paces of all."""
+    n_fits = shape[0]
+    most = [recipe.epochs if settings.epochs is None else settings.epochs] * n_fits
+    if settings.own_length:
+        if settings.epochs is None:
+            most = [min(recipe.epochs, -(-n // steps_per_epoch)) for n in _most_steps(depths, n_fits)]
+        guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
+        nats = np.broadcast_to(guessing, n_fits)
+        paces = [partial(OwnLength, n, steps_per_epoch, own) for n, own in zip(most, nats, strict=True)]
+    else:
+        every = 1 if recipe.keep == "lowest_free_energy" else max(1, most[0] // N_VALIDATIONS)
+        paces = [partial(FixedLength, n, every) for n in most]
+    return most[0], lambda: Paces([make() for make in paces], shape[1] * shape[2])
+
+
+def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape) -> Model:
     """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
-    n_seeds, _, n_restarts = shape
+    n_fits, _, n_restarts = shape
     wrong = InvalidArgumentError(
         "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
     )
-    if start.runs != (n_seeds * n_restarts,):
+    if start.runs != (n_fits * n_restarts,):
         raise wrong
-    runs = np.broadcast_to(np.arange(n_seeds * n_restarts).reshape(n_seeds, 1, n_restarts), shape).ravel()
+    runs = np.broadcast_to(np.arange(n_fits * n_restarts).reshape(n_fits, 1, n_restarts), shape).ravel()
     start = jax.tree.map(lambda a: a[runs], start)
     drawn = draw_models(capacity=start.capacity)
     shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
@@ -305,23 +346,15 @@ def _checked_start(start: Model, draw_models: Callable[..., Model], shape: tuple
     return start
 
 
-def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
-    """The first restart is the seed's own run; the others have streams of their own."""
-    key = jax.random.key(seed)
-    return [key, *[jax.random.fold_in(jax.random.fold_in(key, _RESTART), k) for k in range(1, n_restarts)]]
-
-
-def _validation_nll(
-    models: Model, keys: Key[Array, " runs"], task: Task, shape: tuple[int, int, int], own_rows: bool
-) -> np.ndarray:
-    """Nats per validation row for every seed and temperature, the restarts averaged: their predictions where they share
+def _validation_nll(models: Model, keys: Key[Array, " runs"], plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
+    """Nats per validation row for every fit and temperature, the restarts averaged: their predictions where they share
     the rows, their likelihoods where each has its own."""
     keys = jax.vmap(lambda key: jax.random.fold_in(key, _SELECTION))(keys)
     nll = np.empty(shape)
-    rows = task.validation.rows[:, : int(task.validation.n_rows)]
+    rows = plan.validation.rows[:, : int(plan.validation.n_rows)]
     groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
     for runs in groups:
-        x, y, weight = (np.asarray(a[0]) for a in task.data.take(task.table[runs[:1]], rows[runs[:1]]))
+        x, y, weight = (np.asarray(a[0]) for a in plan.data.take(plan.table[runs[:1]], rows[runs[:1]]))
         log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)

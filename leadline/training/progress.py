@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 
@@ -28,29 +29,19 @@ Reporter = Callable[[Progress], None]
 """Told about the training a few times a second."""
 
 
-class ProgressLine:
-    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left, in one line on standard error.
+class _Line:
+    """One line on standard error. On a terminal it is redrawn in place; elsewhere a plain line appears at the start and
+    every ten seconds."""
 
-    On a terminal the line is redrawn in place; elsewhere a plain line appears at the start and every ten seconds.
-    """
-
-    def __init__(self, epochs: int | None = None, console: Console | None = None):
-        console = console or Console(stderr=True)
-        self._console = console
-        self._live = console.is_terminal
+    def __init__(self, console: Console | None, total: float | None, *columns: ProgressColumn, **fields: Any):
+        self._console = console or Console(stderr=True)
+        self._live = self._console.is_terminal
         self._last = time.monotonic()
-        self._bar = Bar(
-            TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=not self._live,
-            transient=True,
-        )
-        self._task = self._bar.add_task("compiling ...", total=epochs, of=_of(epochs))
+        given: dict[str, Any] = {"console": self._console, "disable": not self._live, "transient": True}
+        self._bar = Bar(*columns, **given, speed_estimate_period=120)
+        self._row = self._bar.add_task("compiling ...", total=total, **fields)
 
-    def __enter__(self) -> "ProgressLine":
+    def __enter__(self) -> Any:
         self._bar.start()
         if not self._live:
             self._console.print("compiling ...")
@@ -59,58 +50,45 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def __call__(self, now: Progress) -> None:
-        lowest, highest = now.support
-        depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
-        text = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}"
-        self._bar.update(self._task, completed=now.epoch, total=now.epochs, description=text, of=_of(now.epochs))
+    def show(self, plain: str, **now: Any) -> None:
+        """What the line says now; elsewhere than on a terminal the plain text, and the time left."""
+        self._bar.update(self._row, **now)
         if not self._live and time.monotonic() - self._last >= 10:
             self._last = time.monotonic()
             left = self._bar.tasks[0].time_remaining
-            self._console.print(
-                f"epoch {now.epoch}{_of(now.epochs)}  {text}" + (f"  {left:.0f} s left" if left else "")
-            )
+            self._console.print(plain + (f"  {left:.0f} s left" if left else ""))
+
+
+class ProgressLine(_Line):
+    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left."""
+
+    def __init__(self, epochs: int | None = None, console: Console | None = None):
+        epoch, text = TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"), TextColumn("{task.description}")
+        columns = (epoch, BarColumn(bar_width=20), text, TimeRemainingColumn(compact=True))
+        super().__init__(console, epochs, *columns, of=_of(epochs))
+
+    def __call__(self, now: Progress) -> None:
+        lowest, highest = now.support
+        depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
+        text, of = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}", _of(now.epochs)
+        plain = f"epoch {now.epoch}{of}  {text}"
+        self.show(plain, completed=now.epoch, total=now.epochs, description=text, of=of)
 
 
 Teller = Callable[[float, int, int], None]
 """Told the share of the work that is done, and how many trainings are finished, of how many."""
 
 
-class GridLine:
-    """The share of many trainings that is done, and the time left, in one line on standard error."""
+class GridLine(_Line):
+    """The share of many trainings that is done, and the time left."""
 
     def __init__(self, console: Console | None = None):
-        self._console = console or Console(stderr=True)
-        self._live = self._console.is_terminal
-        self._last = time.monotonic()
-        self._bar = Bar(
-            TextColumn("{task.percentage:>3.0f} %"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._live,
-            transient=True,
-            speed_estimate_period=120,
-        )
-        self._task = self._bar.add_task("compiling ...", total=1.0)
-
-    def __enter__(self) -> "GridLine":
-        self._bar.start()
-        if not self._live:
-            self._console.print("compiling ...")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        done, text = TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.description}")
+        super().__init__(console, 1.0, done, BarColumn(bar_width=30), text, TimeRemainingColumn())
 
     def __call__(self, share: float, done: int, runs: int) -> None:
         text = f"{done} of {runs} runs done"
-        self._bar.update(self._task, completed=share, description=text)
-        if not self._live and time.monotonic() - self._last >= 10:
-            self._last = time.monotonic()
-            left = self._bar.tasks[0].time_remaining
-            self._console.print(f"{100 * share:.0f} %  {text}" + (f"  {left:.0f} s left" if left else ""))
+        self.show(f"{100 * share:.0f} %  {text}", completed=share, description=text)
 
 
 def _of(epochs: int | None) -> str:

@@ -1,5 +1,6 @@
 """A training from compiled call to compiled call: growth, a way back, checkpoints, and a word to whoever watches."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -12,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
-from leadline._compilation import jit_lightly
-from leadline.training.checkpoint import Checkpoint, Checkpoints
-from leadline.training.epochs import MAX_EPOCHS, SLOWER, History, Task
+from leadline.backend.compilation import jit_lightly
+from leadline.files.checkpoints import EVERY, Checkpoints
+from leadline.training.checkpoint import Checkpoint
+from leadline.training.epochs import MAX_EPOCHS, SLOWER, History, Plan
 from leadline.training.interruption import Interruption
 from leadline.training.pace import Paces
 from leadline.training.progress import Progress, Reporter
@@ -38,13 +40,23 @@ class TrainingSlowedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told what."""
+    """Who is told what while a training runs, and where it is written to.
 
-    seeds: np.ndarray
-    """Of the runs."""
-    report: Reporter | None
-    on_epoch: Callable[[Progress], Any] | None
-    on_call: Callable[[TrainingState], Any] | None
+    Args:
+        report: told the mean over runs a few times a second.
+        on_epoch: told of every epoch, in bursts; ends the training by returning True.
+        on_call: sees the whole state after every compiled call (its models are packed: `state.model.unpack()`); ends
+            the training by returning True.
+        checkpoint_dir: where the training is written to, if anywhere. The same training, started again, goes on from
+            there: to the same bits, on the same CPU.
+        checkpoint_every: seconds between checkpoints.
+    """
+
+    report: Reporter | None = None
+    on_epoch: Callable[[Progress], Any] | None = None
+    on_call: Callable[[TrainingState], Any] | None = None
+    checkpoint_dir: str | os.PathLike[str] | None = None
+    checkpoint_every: float = EVERY
 
     def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
         """Whether somebody wants the training to end."""
@@ -58,6 +70,11 @@ class Watch:
             answers.append(self.on_call(state))
         return True in answers
 
+    def checkpoints(self, identity: Callable[[], str]) -> Checkpoints | None:
+        """Those of a training, by its identity."""
+        folder = self.checkpoint_dir
+        return None if folder is None else Checkpoints(folder, identity(), self.checkpoint_every)
+
 
 class Run:
     """Compiled calls until all epochs are done or Ctrl-C is heard.
@@ -68,17 +85,19 @@ class Run:
 
     def __init__(
         self,
-        task: Task,
+        plan: Plan,
         begun: Checkpoint,
         storage: Storage,
         make_pace: Callable[[], Paces],
+        seeds: np.ndarray,
         watch: Watch,
-        train_epochs: Callable[[Task, TrainingState, Array], tuple[TrainingState, History]],
+        train_epochs: Callable[[Plan, TrainingState, Array], tuple[TrainingState, History]],
         checkpoints: Checkpoints | None,
     ):
-        self._task, self._storage, self._make_pace = task, storage, make_pace
-        self._watch, self._train_epochs, self._checkpoints = watch, train_epochs, checkpoints
+        self._plan, self._storage, self._make_pace = plan, storage, make_pace
+        self._seeds, self._watch, self._train_epochs, self._checkpoints = seeds, watch, train_epochs, checkpoints
         self._since = time.perf_counter() - begun.seconds
+        self.compile_seconds: float | None = None
         self._begin(begun.state, begun.good, begun.history)
 
     def _begin(self, state: TrainingState, good: TrainingState, history: History) -> None:
@@ -89,7 +108,7 @@ class Run:
         self._set_clock()
 
     def _set_clock(self) -> None:
-        self._task = eqx.tree_at(lambda t: t.clock, self._task, self.pace.clock)
+        self._plan = eqx.tree_at(lambda p: p.clock, self._plan, self.pace.clock)
 
     @property
     def history(self) -> Any:
@@ -100,8 +119,8 @@ class Run:
     def seconds(self) -> float:
         return time.perf_counter() - self._since
 
-    def to_its_end(self) -> TrainingState:
-        """The last state, with all layers there are."""
+    def finish(self) -> TrainingState:
+        """Train to the end; the last state, with all layers there are."""
         n_epochs, asked = 1, False
         with Interruption() as interruption:
             while self._done != self.pace.end and not ((interruption.asked or asked) and self._done):
@@ -114,7 +133,7 @@ class Run:
         return self._state
 
     def _save(self, checkpoints: Checkpoints) -> None:
-        checkpoints.save(Checkpoint(self._storage.whole(self._state), self._good, self.history, self.seconds))
+        Checkpoint(self._storage.whole(self._state), self._good, self.history, self.seconds).save(checkpoints)
 
     def _call(self, n_epochs: int) -> tuple[int, bool]:
         """Train for up to so many epochs. How many to take next, and whether somebody wants the training to end."""
@@ -122,9 +141,11 @@ class Run:
             self._good = copied(self._storage.whole(self._state))
         most = min(n_epochs, self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
         begin = time.perf_counter()
-        state, history = self._train_epochs(self._task, self._storage.fit(self._state), jnp.array(most))
+        state, history = self._train_epochs(self._plan, self._storage.fit(self._state), jnp.array(most))
         finished = int(state.epoch) - self._done  # waits for the device
         seconds = time.perf_counter() - begin
+        if self.compile_seconds is None:  # one epoch is nothing beside it
+            self.compile_seconds = seconds
         rows = jax.tree.map(lambda a: np.asarray(a)[:finished], history)
         diverged = ~np.asarray(_finite_runs((state.model, state.optimiser)))
         for column in jax.tree.leaves(rows):  # of every epoch: what was not a number may be one again at the end
@@ -143,7 +164,7 @@ class Run:
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:
         """To the last good state, with smaller learning rates for the runs that diverged from it."""
         slowed = np.asarray(self._good.slowed) + diverged
-        what = f"Training diverged by epoch {epoch} for the seeds {np.unique(self._watch.seeds[diverged]).tolist()}"
+        what = f"Training diverged by epoch {epoch} for the seeds {np.unique(self._seeds[diverged]).tolist()}"
         if slowed.max() > MOST_SLOWED:
             raise TrainingDivergedError(
                 f"{what}, {MOST_SLOWED} times with smaller and smaller learning rates: the free energy or its gradient "

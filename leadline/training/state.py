@@ -1,15 +1,18 @@
 """What training carries from step to step, and how it grows."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from leadline.distributions.base import interval
-from leadline.free_energy import FreeEnergy
-from leadline.model import Model
-from leadline.network import UnboundedNetwork
-from leadline.training.optimiser import OptimiserState, init_deeper, init_optimiser
+from leadline.depth.base import interval
+from leadline.inference.free_energy import FreeEnergy
+from leadline.inference.model import Model
+from leadline.inference.recipes import ADAM
+from leadline.network.unbounded import UnboundedNetwork
+from leadline.training.optimiser import Optimiser, OptimiserState, init_deeper, init_optimiser
 
 
 class Support(eqx.Module):
@@ -59,11 +62,14 @@ class TrainingState(eqx.Module):
 
 
 @eqx.filter_jit
-def init_state(model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"]) -> TrainingState:
+def init_state(
+    model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"], optimiser: Optimiser = ADAM
+) -> TrainingState:
+    """Of a training that has not begun."""
     model = jax.vmap(Model.pack)(model)
     return TrainingState(
         model=model,
-        optimiser=jax.vmap(init_optimiser)(model),
+        optimiser=jax.vmap(partial(init_optimiser, optimiser=optimiser))(model),
         best=jax.tree.map(jnp.copy, model),
         best_free_energy=jnp.full(key.shape, jnp.inf),
         validated=Validated(FreeEnergy(*jnp.zeros((3, *key.shape))), jnp.zeros(key.shape)),
@@ -89,10 +95,10 @@ def _layered(state: TrainingState) -> list[PyTree]:
     return [state.model.network.deeper, state.best.network.deeper, state.optimiser.deeper]
 
 
-def fresh_layers(network: UnboundedNetwork, start: int) -> list[PyTree]:
+def fresh_layers(network: UnboundedNetwork, start: int, optimiser: Optimiser = ADAM) -> list[PyTree]:
     """The blocks of an untrained network from `start` on, as `grow` takes them."""
     blocks = jax.tree.map(lambda a: a[:, start:], jax.vmap(UnboundedNetwork.pack)(network).deeper)
-    return [blocks, blocks, jax.vmap(init_deeper)(blocks)]
+    return [blocks, blocks, jax.vmap(partial(init_deeper, optimiser=optimiser))(blocks)]
 
 
 @eqx.filter_jit

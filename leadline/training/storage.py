@@ -7,14 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline import _loops
-from leadline.model import Model
+from leadline.backend.device import backend
+from leadline.inference.model import Model
+from leadline.inference.recipes import ADAM
+from leadline.network.blocks import Block, Dense
+from leadline.training.optimiser import Optimiser
 from leadline.training.state import TrainingState, fresh_layers, grow, shelve
 
 
-def first_capacity(n_inputs: int, width: int, n_outputs: int) -> int:
+def first_capacity(n_inputs: int, width: int, n_outputs: int, block: type[Block] = Dense) -> int:
     """Hidden layers stored at first. Where kernels walk them, room costs little, and another program ten seconds."""
-    return 16 if _loops.kernels_fit(n_inputs, width, n_outputs) else 8
+    return 16 if block.has_kernel and backend().kernels_fit(n_inputs, width, n_outputs) else 8
 
 
 class Storage:
@@ -24,15 +27,15 @@ class Storage:
     capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
     """
 
-    def __init__(self, draw_models: Callable[..., Model]):
-        self._draw_models = draw_models
+    def __init__(self, draw_models: Callable[..., Model], optimiser: Optimiser = ADAM):
+        self._draw_models, self._optimiser = draw_models, optimiser
         self._shelf: list[Any] | None = None
 
     def fit(self, state: TrainingState) -> TrainingState:
         while not state.support.fits:
             state = self.all_of(state) if self._shelf else self._doubled(state)
         network = state.model.network
-        least = first_capacity(network.n_inputs, network.width, network.n_outputs)
+        least = first_capacity(network.n_inputs, network.width, network.n_outputs, type(network.first))
         needed = max(least, 2 ** int(2 * state.support.deepest).bit_length())
         if state.capacity >= 2 * needed:
             state = self.all_of(state)
@@ -62,4 +65,4 @@ class Storage:
 
     def _doubled(self, state: TrainingState) -> TrainingState:
         network = self._draw_models(capacity=2 * state.capacity).network
-        return grow(state, fresh_layers(network, state.capacity))
+        return grow(state, fresh_layers(network, state.capacity, self._optimiser))

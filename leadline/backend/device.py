@@ -1,0 +1,94 @@
+"""What the device at hand can do: all questions about it are asked here."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+MOST_UNITS = 64
+"""Wider layers do not fit into the registers of a kernel's program."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A kind of device, and what follows from it."""
+
+    platform: str
+    """As JAX calls it: `cpu`, `gpu`, `tpu`."""
+    has_kernels: bool = False
+    """Whether it is a GPU that `kernels.py` is written for: NVIDIA's, from the A100's generation on."""
+    interprets_kernels: bool = False
+    """Without a GPU the kernels can be tried, slowly."""
+
+    @property
+    def loops_are_dynamic(self) -> bool:
+        """Whether a loop may have a length that is data; else all rows are walked, and masked."""
+        return self.platform == "cpu"
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows are predicted in pieces of this size: memory does not grow with their number, and a cache holds one."""
+        return 1024 if self.platform == "cpu" else 16384
+
+    @property
+    def networks_at_once(self) -> int:
+        """Networks that are best trained in one program; on a GPU some 2 MB each, on a CPU a core has enough of one."""
+        return 1 if self.platform == "cpu" else 2048
+
+    def kernels_fit(self, n_inputs: int, width: int, n_outputs: int) -> bool:
+        """Whether the layers of such a network are walked by kernels."""
+        small = max(n_inputs, width, n_outputs) <= MOST_UNITS
+        return small and jax.dtypes.canonicalize_dtype(float) == jnp.float32 and self.has_kernels
+
+
+_PRETENDED: list[Backend] = []
+
+
+def backend() -> Backend:
+    """The device that JAX computes on by default (`jax_default_device` counts).
+
+    `LEADLINE_KERNELS=0` in the environment leaves everything to XLA.
+    """
+    if _PRETENDED:
+        return _PRETENDED[-1]
+    device = jax.config.jax_default_device  # a device, a name or None  # pyright: ignore[reportAttributeAccessIssue]
+    platform = jax.default_backend() if device is None else getattr(device, "platform", device)
+    is_cpu = platform == "cpu"
+    kernels = not is_cpu and os.environ.get("LEADLINE_KERNELS") != "0" and _is_written_for()
+    return Backend(platform, kernels, interprets_kernels=is_cpu)
+
+
+def _device() -> Any:
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    return jax.devices(device)[0] if device is None or isinstance(device, str) else device
+
+
+def _is_written_for() -> bool:
+    try:
+        return float(_device().compute_capability) >= 8
+    except (RuntimeError, AttributeError, ValueError):  # another maker's
+        return False
+
+
+@contextmanager
+def pretending(other: Backend) -> Iterator[None]:
+    """Compute as on another device, to test what is done there."""
+    _PRETENDED.append(other)
+    try:
+        yield
+    finally:
+        _PRETENDED.pop()
+
+
+def device_name() -> str:
+    """Of the device, for a record."""
+    return _device().device_kind
+
+
+def n_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,117 @@
+"""The command, and what a wrong argument, a warning and Ctrl-C become."""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from leadline._checks import InvalidArgumentError, naming
+from leadline._version import __version__
+from leadline.files.checkpoints import SUFFIX, CheckpointWarning, epochs_done
+from leadline.files.directories import CHECKPOINTS, RECORD, output
+from leadline.training.interruption import Interruption
+from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
+from leadline.training.settings import Settings
+
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
+app = typer.Typer(
+    help="Bayesian neural networks that learn their own depth.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"leadline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _app(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+def flags() -> dict[str, str]:
+    """How the command line calls what the library and the estimators call otherwise."""
+    names = {"random_state": "seed", "name": "names"}
+    for one in fields(Settings):
+        flag = one.metadata["flag"] or one.name
+        names |= {one.name: flag, one.metadata["argument"] or one.name: flag}
+    return names
+
+
+@contextmanager
+def directory(out: Path, force: bool | None = None, arguments: dict[str, Any] | None = None) -> Iterator[Path]:
+    """`output`, where Ctrl-C, whenever it comes, says how to go on."""
+    if arguments is not None:
+        arguments = {flags().get(name, name): value for name, value in arguments.items()} | {"version": __version__}
+    with output(out, force, arguments) as checkpoints:
+        try:
+            with Interruption(at_once=True):
+                yield checkpoints
+        except KeyboardInterrupt:
+            fail(cut_off(out), INTERRUPTED)
+
+
+def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
+    """That a training goes on, and from where."""
+    done = epochs_done(checkpoints)
+    if done is not None and not quiet:
+        typer.echo(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
+
+
+def cut_off(out: Path) -> str:
+    """What to do after Ctrl-C."""
+    record = (out / RECORD).exists()
+    if any((out / CHECKPOINTS).rglob(f"*{SUFFIX}")) or (any(out.glob("*.csv")) and not record):
+        return f"interrupted; what is finished is in {out}, and the same command goes on from there."
+    return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
+
+
+def main() -> None:
+    """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
+    warnings.showwarning = _show_warning
+    try:
+        with naming(flags()):
+            app()
+    except InvalidArgumentError as error:
+        fail(str(error), 2)
+    except TrainingDivergedError as error:
+        fail(str(error), 1)
+    except SystemExit as end:
+        if end.code != INTERRUPTED:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # JAX may be compiling still, and would crash in what the interpreter takes down
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Ours is a note to the user; all others look as ever."""
+    if issubclass(category, CheckpointWarning | TrainingSlowedWarning):
+        typer.echo(f"leadline: note: {message}", err=True)
+    else:
+        _show_any_warning(message, category, *where)
+
+
+_show_any_warning = warnings.showwarning
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """End with one sentence."""
+    typer.echo(f"leadline: {message}", err=True)
+    sys.exit(status)

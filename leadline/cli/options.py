@@ -1,0 +1,84 @@
+"""Options of the command line: those of `Settings` are made from it."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leadline._checks import InvalidArgumentError
+from leadline.training.settings import Settings, options
+
+CheckpointEvery = Annotated[
+    float,
+    typer.Option(min=0, help="Seconds between checkpoints, from which the same command goes on if it is cut off."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
+Out = Annotated[Path, typer.Option(help="Where what is made goes.", show_default=False)]
+
+
+def takes_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, in the place of its argument `settings`, the options of `Settings`, but for some."""
+    made = {name: one for name, one in options("command line").items() if one.name not in without}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+
+        @wraps(command)
+        def with_options(**given: Any) -> None:
+            said = {one.name: _value(given.pop(name), one.metadata["type"]) for name, one in made.items()}
+            command(**given, settings=Settings(**said))
+
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
+        parameters = [
+            *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
+            *map(_parameter, made.items()),
+        ]
+        with_options.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        return with_options
+
+    return decorate
+
+
+def _parameter(option: tuple[str, Any]) -> inspect.Parameter:
+    name, one = option
+    kind = one.metadata["type"] or str
+    annotation = Annotated[kind if one.default is not None else kind | None, typer.Option(help=one.metadata["help"])]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=annotation)
+
+
+def _value(text: Any, kind: Any) -> Any:
+    """What may be a number or a word is a number where it is one; else the library judges."""
+    if kind is not None or text is None:
+        return text
+    if re.fullmatch("-?[0-9]+", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def depth_of(text: str) -> str | int:
+    """A family's name, or a number of hidden layers."""
+    return _value(text.strip(), None) if re.fullmatch("-?[0-9]+", text.strip()) else text.strip()
+
+
+def names_of(text: str | None) -> tuple[str, ...] | None:
+    """What stands between commas."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def numbers_of(name: str, text: str) -> tuple[float, ...]:
+    """`0:31`, `0:31:5` or `5,10`."""
+    try:
+        if ":" in text:
+            return tuple(range(*(int(part) for part in text.split(":"))))
+        return tuple(float(part) for part in text.split(","))
+    except (ValueError, TypeError):
+        raise InvalidArgumentError(f"must be like 0:31, 0:31:5 or 5,10,15, got {text!r}.", name) from None

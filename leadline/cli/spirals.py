@@ -1,0 +1,183 @@
+"""Commands on public data: the paper's spirals, its figures, the UCI sets."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from leadline._checks import InvalidArgumentError
+from leadline.cli.app import INTERRUPTED, app, cut_off, directory, fail, say_what_is_begun
+from leadline.cli.options import (
+    CheckpointEvery,
+    Force,
+    Out,
+    Quiet,
+    depth_of,
+    names_of,
+    numbers_of,
+    takes_settings,
+)
+from leadline.files.checkpoints import EVERY, clear
+from leadline.files.directories import replace_record
+from leadline.files.records import write_record
+from leadline.likelihoods import CategoricalLikelihood
+from leadline.report.summary import summarise
+from leadline.studies.evaluate import run_fits
+from leadline.studies.sweep import Sweep
+from leadline.training.progress import GridLine, ProgressLine
+from leadline.training.run import Watch
+from leadline.training.settings import Settings
+
+
+@app.command()
+@takes_settings()
+def spiral(
+    settings: Settings,
+    omega: Annotated[float, typer.Option(help="Rotation speed of the spiral: 0 is easy, 30 is hard.")] = 10.0,
+    out: Annotated[Path | None, typer.Option(help="Where record.json and spiral.png go.")] = None,
+    checkpoint_every: CheckpointEvery = EVERY,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train on the paper's spiral data.
+
+    It writes a record and a picture.
+
+    Examples: leadline spiral --omega 10 --epochs 1000 --out runs/ten; leadline spiral --omega 25 --temperature auto
+    """
+    from leadline.studies.spiral import draw, spiral_problem
+
+    settings = settings.resolved(CategoricalLikelihood)
+    problem = spiral_problem(omega, settings.seed)
+    identity = settings.identity(problem)[:16]
+    out = out or Path("runs") / f"spiral-omega{omega:g}-{identity[:8]}"
+    console = Console(stderr=True)
+    with directory(out, force, {"omega": omega, **settings.in_words(), "identity": identity}) as checkpoints:
+        say_what_is_begun(checkpoints, quiet)
+        with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
+            watch = Watch(line, checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+            [fit] = run_fits([problem], [settings], watch)
+        replace_record(out)
+        picture, trouble = out / "spiral.png", None
+        with nullcontext() if quiet else console.status("drawing ..."):
+            try:
+                draw(fit, picture)
+            except InvalidArgumentError as error:  # no reason to lose the record
+                trouble = str(error)
+        path = write_record(out, fit.record)
+        if not quiet:
+            typer.echo(summarise(fit.record))
+            typer.echo(f"wrote            {path}{'' if trouble else f' and {picture}'}")
+        if trouble:
+            typer.echo(f"leadline: note: {trouble}", err=True)
+        if fit.record.interrupted:
+            fail(cut_off(out), INTERRUPTED)
+        clear(checkpoints)
+
+
+@app.command()
+def reproduce(
+    out: Out,
+    omegas: Annotated[
+        str | None, typer.Option(help="Rotation speeds: first:end or first:end:step, or numbers with commas between.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs at every speed, with the seeds 1, 2, ...")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes of each network. Default: the recipe's.")] = None,
+    depth: Annotated[str | None, typer.Option(help="Families of q(L), with commas between.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipes, with commas between.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version: published, one run at 5, 10, .. 30; minutes on a CPU.")
+    ] = False,
+    checkpoint_every: CheckpointEvery = EVERY,
+    quiet: Quiet = False,
+) -> None:
+    """Train the paper's grid and set it beside the published numbers.
+
+    All runs train side by side, on a GPU if there is one, else on all cores. Tables fill as runs finish; started again,
+    the command goes on where it was stopped.
+
+    The whole grid is 31 speeds x 5 runs x 2 families for each of published,written,leadline.
+
+    Examples: leadline reproduce --out runs/paper --quick; leadline reproduce --out runs/paper --recipe published
+    """
+    from leadline.report.reproduction import write_comparison
+    from leadline.studies.reproduce import QUICK, Grid
+
+    given = {
+        "recipes": names_of(recipe),
+        "depths": names_of(depth),
+        "omegas": None if omegas is None else numbers_of("omegas", omegas),
+        "runs": runs,
+        "epochs": epochs,
+    }
+    grid = replace(QUICK if quick else Grid(), **{name: value for name, value in given.items() if value is not None})
+    with directory(out):
+        if not _train(grid.sweep(), out, checkpoint_every, quiet):
+            fail(cut_off(out), INTERRUPTED)
+        with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
+            written = write_comparison(grid, out)
+        if not quiet:
+            typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
+
+
+def _train(sweep: Sweep, out: Path, checkpoint_every: float, quiet: bool) -> bool:
+    """What is left of a sweep; whether all is done."""
+    n_left, n_all = sum(map(len, sweep.missing(out))), len(sweep.jobs)
+    if not quiet:
+        typer.echo(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
+    with nullcontext() if quiet or not n_left else GridLine() as line:
+        return sweep.run(out, line, checkpoint_every)
+
+
+benchmarks = typer.Typer(help="Train on public data and write tables to compare.", no_args_is_help=True)
+app.add_typer(benchmarks, name="benchmark")
+
+
+@benchmarks.command()
+def uci(
+    data: Annotated[
+        Path,
+        typer.Option(help="The directory of the UCI sets with their standard splits.", show_default=False),
+    ],
+    out: Out,
+    names: Annotated[str | None, typer.Option(help="Sets, with commas between. Default: all nine.")] = None,
+    splits: Annotated[str | None, typer.Option(help="Like 0:20 or 0,3. Default: all of a set's.")] = None,
+    depth: Annotated[
+        str, typer.Option(help="Families of q(L) and fixed numbers of hidden layers, with commas between.")
+    ] = "normal,poisson,0,1,2,3,4,5",
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="At most, of each network. Default: 5,000, or 62,500 steps (fixed depth: 50,000)."),
+    ] = None,
+    checkpoint_every: CheckpointEvery = EVERY,
+    quiet: Quiet = False,
+) -> None:
+    """Train on the UCI regression sets.
+
+    The splits of a set train side by side; their rows are written when all are done, and comparison.md sets them beside
+    published tables. Started again, the command goes on where it was stopped.
+
+    Example: leadline benchmark uci --data uci --out results/uci --names yacht,energy --depth normal
+    """
+    from leadline.report.uci import write_comparison
+    from leadline.studies.uci import UciSettings
+
+    given = {
+        "names": names_of(names),
+        "splits": None if splits is None else tuple(map(int, numbers_of("splits", splits))),
+    }
+    depths = tuple(depth_of(one) for one in depth.split(","))
+    some = {name: value for name, value in given.items() if value is not None}
+    settings = UciSettings(data, depths=depths, epochs=epochs, **some)
+    with directory(out):
+        done = _train(settings.sweep(), out, checkpoint_every, quiet)
+        comparison = write_comparison(out)
+        if not done:
+            fail(cut_off(out), INTERRUPTED)
+        if not quiet:
+            typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
+            if comparison is not None:
+                typer.echo(f"wrote {comparison}: beside the published tables")

@@ -1,0 +1,203 @@
+"""Commands on one's own tables: fit, predict, report, compare."""
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leadline._checks import InvalidArgumentError
+from leadline.cli.app import INTERRUPTED, app, cut_off, directory, fail, say_what_is_begun
+from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
+from leadline.files.checkpoints import EVERY, clear
+from leadline.files.directories import replace_record, write_whole, writing
+from leadline.files.records import read_record, write_record
+from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
+from leadline.training.settings import Settings
+
+if TYPE_CHECKING:  # it brings scikit-learn, and only the commands on tables need it
+    from leadline.studies.tables import Parts
+
+MODEL = "model.safetensors"
+
+Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
+Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
+Kind = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
+Noise = Annotated[
+    str, typer.Option(help="Of a number: constant, input (it depends on the columns), or another likelihood's name.")
+]
+Impute = Annotated[
+    bool, typer.Option("--impute", help="Fill missing values in: the median, or a category of their own.")
+]
+Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")]
+Test = Annotated[float, typer.Option(help="The share of the rows that is kept apart to measure on.")]
+
+
+@app.command()
+@takes_settings()
+def fit(
+    table: Table,
+    target: Target,
+    out: Out,
+    settings: Settings,
+    noise: Noise = "constant",
+    task: Kind = "auto",
+    impute: Impute = False,
+    ignore: Ignore = None,
+    test: Test = 0.1,
+    checkpoint_every: CheckpointEvery = EVERY,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a column of a table from the others.
+
+    It writes the model and its record.
+
+    Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
+    --ignore id --impute --out runs/houses
+    """
+    from leadline.report.summary import summarise
+    from leadline.studies.tables import expected_cost, make_estimator, record_of
+
+    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
+    estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
+    said = {**settings.in_words(), "noise": noise, "task": fmt.task}
+    training = settings.resolved(estimator._likelihood).identity(estimator.problem(parts.x, parts.y))[:16]
+    with directory(out, force, {**said, "identity": training}) as checkpoints:
+        estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+        if not quiet:
+            _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
+            least, most, memory = expected_cost(parts, fmt, estimator)
+            typer.echo(
+                f"expecting {_duration(least)} to {_duration(most)} on one core, compilation included, and "
+                f"{memory / 1e9:.1f} GB of memory"
+            )
+        say_what_is_begun(checkpoints, quiet)
+        estimator.fit(parts.x, parts.y)
+        record = record_of(estimator, parts, fmt, table.name)
+        replace_record(out)
+        with writing(out / MODEL):
+            estimator.save(out / MODEL)
+        path = write_record(out, record)
+        if not quiet:
+            typer.echo(summarise(record))
+            typer.echo(f"wrote            {out / MODEL} and {path}; see also: leadline report {out}")
+        if record.interrupted:
+            fail(cut_off(out), INTERRUPTED)
+        clear(checkpoints)
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="The directory that `leadline fit` wrote.", show_default=False)],
+    table: Table,
+    out: Annotated[Path, typer.Option(help="The table of predictions to write, .csv.", show_default=False)],
+    quiet: Quiet = False,
+) -> None:
+    """Predict the rows of a table.
+
+    With probabilities or intervals, and where the uncertainty comes from.
+
+    Example: leadline predict runs/wine new.csv --out predictions.csv
+    """
+    from leadline.estimators.loading import load
+    from leadline.studies.tables import predictions
+
+    if not out.name.endswith((".csv", ".csv.gz")):
+        raise InvalidArgumentError(f"must end in .csv or .csv.gz, got {out}.", "out")
+    if out.exists() and table.exists() and out.samefile(table):
+        raise InvalidArgumentError(f"must be another file than the table, got {out} for both.", "out")
+    record = read_record(run)
+    if record.table is None:
+        raise InvalidArgumentError(f"`run` {run} is not a fit to a table; `leadline fit` makes one.")
+    fmt = TableFormat.from_json(record.table)
+    frame = read_table(table, fmt)
+    estimator = load(run / MODEL)
+    of_classes = hasattr(estimator, "classes_")
+    if (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
+        raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
+    for name, levels in unseen_levels(frame, fmt).items():
+        typer.echo(
+            f"note: column `{name}` has categories that were not trained on: {', '.join(levels)}; "
+            "they count as none of those that were.",
+            err=True,
+        )
+    columns = predictions(estimator, encode(frame, fmt), fmt.target)
+    import pandas
+
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        text = pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g")
+        write_whole(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
+    if not quiet:
+        typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A directory with a record.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="The page to write. Default: report.html there.")] = None,
+) -> None:
+    """Write one self-contained web page.
+
+    It has the measures, the depth, the training and the settings.
+
+    Example: leadline report runs/wine
+    """
+    from leadline.report.page import write_page
+
+    path = write_page(read_record(run), out or run / "report.html")
+    typer.echo(f"wrote {path}")
+
+
+@app.command()
+@takes_settings("depth")
+def compare(
+    table: Table,
+    target: Target,
+    settings: Settings,
+    depth: Annotated[
+        str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
+    ] = "normal,poisson,categorical",
+    noise: Noise = "constant",
+    task: Kind = "auto",
+    impute: Impute = False,
+    ignore: Ignore = None,
+    test: Test = 0.2,
+    quiet: Quiet = False,
+) -> None:
+    """Set depth families side by side.
+
+    By free energy, likelihood of rows kept apart, and depth.
+
+    Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
+    """
+    from leadline.report.summary import summarise_comparison
+    from leadline.studies.tables import compare_depths
+
+    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
+    depths = [depth_of(name) for name in depth.split(",")]
+    rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
+    typer.echo(summarise_comparison(rows, len(parts.x), len(parts.x_test)))
+
+
+def _read(
+    table: Path, target: str, task: Any, impute: bool, ignore: list[str] | None, test: float, seed: int
+) -> "tuple[TableFormat, Parts]":
+    from leadline.studies.tables import split
+
+    frame = read_table(table)
+    fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
+    return fmt, split(frame, fmt, test, seed)
+
+
+def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
+    typer.echo(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{fmt.target}` from")
+    for column in fmt.columns:
+        typer.echo(f"  {column.name}: {column.words()}")
+    for name, reason in fmt.ignored.items():
+        typer.echo(f"  {name}: left out ({reason})")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

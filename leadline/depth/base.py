@@ -1,0 +1,130 @@
+"""What every distribution over depth can do, and the families by their names."""
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+N_DEPTHS = 1024
+"""Depths 0 .. 1023 are looked at unless told otherwise; no network here has a thousand layers."""
+
+
+Bounds = Literal["real", "integer"]
+"""Whether the quantile window of a normal q(L) has real or integer edges."""
+
+Pair = tuple["DepthDistribution", "DepthDistribution"]
+"""p(L) and the q(L) to start from."""
+
+FAMILIES: "dict[str, type[DepthDistribution]]" = {}
+"""Those that have a name, by it, in the order of their files' imports."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a recipe says of the q(L) to start from; a family takes what it can use."""
+
+    loc: float
+    scale: float
+    bounds: Bounds = "real"
+
+
+class DepthDistribution(eqx.Module):
+    """A distribution over the number of hidden layers L = 0, 1, 2, ...
+
+    A family says one thing, `log_masses`; all else follows as exact sums over the depths. Its learnable parameters are
+    its floating-point array fields, unconstrained real numbers (use softplus for what must be positive). To add a
+    family, subclass this, define `log_masses`, and pass an instance wherever a depth distribution is taken. With a
+    `name` and a `pair` it is also known by that name: to estimators, the command line, model files and reports.
+
+    The depths with mass must be neighbours (an interval), and `log_masses(n)` must be right whenever all mass lies
+    below n: training stores more layers before it ever looks at a q(L) that does not fit.
+    """
+
+    name: ClassVar[str] = ""
+    label: ClassVar[str] = ""
+    """How reports write the name, if otherwise."""
+    colour: ClassVar[str] = "#717581"
+    """Of its curves."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if cls.__dict__.get("name"):
+            FAMILIES[cls.name] = cls
+
+    @classmethod
+    def pair(cls, start: Start) -> Pair:
+        """p(L) and the q(L) to start from, where the family is asked for by its name."""
+        raise NotImplementedError(f"{cls.__name__} has a name, and needs a `pair` to go with it")
+
+    @abc.abstractmethod
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        """ln P(L) for L = 0 .. n_depths - 1; -inf outside the support, never NaN."""
+
+    def unfrozen(self) -> "DepthDistribution":
+        """A member of the family nearby that still has mass beside its most probable depth.
+
+        Where all mass is at one depth, the gradient is zero whatever the data say, and that depth is for ever. A family
+        that can get there says here how it is kept away from it; training then projects q(L) after every step.
+        """
+        return self
+
+    @eqx.filter_jit
+    def log_mass(self, depth: int | Int[Array, "*shape"], n_depths: int = N_DEPTHS) -> Float[Array, "*shape"]:
+        """ln P(L = depth); -inf outside the support, also for negative depths."""
+        depth = jnp.asarray(depth)
+        inside = (depth >= 0) & (depth < n_depths)
+        return jnp.where(inside, self.log_masses(n_depths)[jnp.where(inside, depth, 0)], -jnp.inf)
+
+    @eqx.filter_jit
+    def pmf(self, n_depths: int = N_DEPTHS) -> Float[Array, " depths"]:
+        """P(L) for L = 0 .. n_depths - 1."""
+        return jnp.exp(self.log_masses(n_depths))
+
+    @eqx.filter_jit
+    def support(self, n_depths: int = N_DEPTHS) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """The lowest and the highest depth with mass (n_depths - 1 if the mass never ends)."""
+        return interval(self.log_masses(n_depths) > -jnp.inf)
+
+    @eqx.filter_jit
+    def mean(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        return self.pmf(n_depths) @ _depths(n_depths)
+
+    @eqx.filter_jit
+    def variance(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        return self.pmf(n_depths) @ jnp.square(_depths(n_depths) - self.mean(n_depths))
+
+    @eqx.filter_jit
+    def entropy(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        """-sum of P(L) ln P(L), in nats."""
+        log_masses = self.log_masses(n_depths)
+        return -expectation(log_masses, log_masses)
+
+    @eqx.filter_jit
+    def kl(self, prior: "DepthDistribution", n_depths: int = N_DEPTHS) -> Float[Array, ""]:
+        """KL[self || prior] = sum of q(L) ln q(L) / p(L); +inf where the prior has no mass and q(L) has."""
+        log_q, log_p = self.log_masses(n_depths), prior.log_masses(n_depths)
+        return expectation(log_q, log_q - jnp.where(log_q > -jnp.inf, log_p, 0.0))
+
+    @eqx.filter_jit
+    def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = (), n_depths: int = N_DEPTHS) -> Int[Array, "..."]:
+        return jax.random.categorical(key, self.log_masses(n_depths), shape=shape)
+
+
+def _depths(n_depths: int) -> Float[Array, " depths"]:
+    return jnp.arange(n_depths, dtype=float)
+
+
+def interval(inside: Bool[Array, " depths"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """The first and the last true position."""
+    n = inside.shape[0]
+    return jnp.argmax(inside), n - 1 - jnp.argmax(inside[::-1])
+
+
+def expectation(log_masses: Float[Array, " depths"], values: Float[Array, " depths"]) -> Float[Array, ""]:
+    """E[values] under the masses; what has no mass does not count, whatever its value."""
+    masses = jnp.exp(log_masses)
+    return jnp.sum(masses * jnp.where(masses > 0, values, 0.0))

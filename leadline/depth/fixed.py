@@ -1,0 +1,22 @@
+"""One depth, known in advance: an ordinary Bayesian network."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from leadline._checks import check_integer, is_traced
+from leadline.depth.base import N_DEPTHS, DepthDistribution
+
+
+class FixedDepth(DepthDistribution):
+    """All mass at one depth; nothing to learn."""
+
+    depth: Int[Array, ""]
+
+    def __init__(self, depth: int | Int[Array, ""]):
+        if not is_traced(depth):
+            check_integer("depth", np.asarray(depth).item(), 0, N_DEPTHS - 2)
+        self.depth = jnp.asarray(depth, jnp.int32)
+
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        return jnp.where(jnp.arange(n_depths) == self.depth, 0.0, -jnp.inf)

@@ -1,0 +1,63 @@
+"""The Poisson distribution of Nazaret & Blei (2022), truncated at an upper quantile."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import gammaln
+
+from leadline._checks import InvalidArgumentError, check_positive
+from leadline.backend.numerics import softplus_inverse
+from leadline.depth.base import DepthDistribution, Pair, Start
+
+MIN_RATE = 0.01
+"""The lowest rate of an unfrozen q(L)."""
+
+
+class PoissonDepth(DepthDistribution):
+    """Poisson(rate) on 0 .. u, renormalised.
+
+    u is the smallest depth with CDF >= `upper_quantile`; it carries no gradient.
+    """
+
+    name: ClassVar[str] = "poisson"
+    label: ClassVar[str] = "Poisson"
+    colour: ClassVar[str] = "#5e57a6"
+
+    raw_rate: Float[Array, ""]
+    upper_quantile: float = eqx.field(static=True)
+
+    def __init__(self, rate: float | Float[Array, ""] = 1.0, upper_quantile: float = 1.0):
+        check_positive("rate", rate)
+        if not 0 < upper_quantile <= 1:
+            raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {upper_quantile}.")
+        self.raw_rate = softplus_inverse(jnp.asarray(rate, float))
+        self.upper_quantile = upper_quantile
+
+    @classmethod
+    def pair(cls, start: Start) -> Pair:
+        """The paper's, wherever a normal q(L) would start."""
+        return cls(0.5), cls(1.0, 0.95)
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        return jax.nn.softplus(self.raw_rate)
+
+    def unfrozen(self) -> "DepthDistribution":
+        """A rate at which depth 1 is in the support: P(0) = exp(-rate) < upper_quantile, and its mass is not tiny."""
+        lowest_rate = max(MIN_RATE, -1.05 * np.log(self.upper_quantile))
+        lowest_raw_rate = softplus_inverse(jnp.asarray(lowest_rate, self.raw_rate.dtype))
+        return eqx.tree_at(lambda q: q.raw_rate, self, jnp.maximum(self.raw_rate, lowest_raw_rate))
+
+    def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
+        log_factorial = jnp.asarray(gammaln(np.arange(1, n_depths + 1)), self.raw_rate.dtype)
+        log_masses = jnp.arange(n_depths) * jnp.log(self.rate) - self.rate - log_factorial
+        if self.upper_quantile == 1.0:
+            return log_masses
+        cdf = jnp.cumsum(jnp.exp(jax.lax.stop_gradient(log_masses)))
+        below = jnp.concatenate([jnp.array([True]), cdf[:-1] < self.upper_quantile])
+        log_masses = jnp.where(below, log_masses, -jnp.inf)
+        return log_masses - jax.nn.logsumexp(log_masses)

@@ -1,0 +1,281 @@
+"""What the classifier and the regressor share."""
+
+import abc
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, make_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from leadline import plots
+from leadline._checks import InvalidArgumentError, check_share, naming
+from leadline.backend.numerics import mean_and_scale
+from leadline.files import models as modelfile
+from leadline.files.checkpoints import EVERY
+from leadline.files.trees import Tensors, describe
+from leadline.inference.calibration import Calibration
+from leadline.inference.model import Model, run_model
+from leadline.inference.predict import Uncertainty
+from leadline.inference.pruning import Pruning, effective_widths, prune
+from leadline.inference.recipes import Recipe, get_recipe
+from leadline.inference.restarts import Restarts
+from leadline.likelihoods import Likelihood
+from leadline.training.data import as_bytes
+from leadline.training.loop import Trained, train
+from leadline.training.problem import Problem, Units
+from leadline.training.progress import Progress, ProgressLine
+from leadline.training.run import Watch
+from leadline.training.settings import Settings, names_at, options
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+estimator = dataclass(kw_only=True, eq=False, repr=False)
+"""Makes the constructor of an estimator from its fields, as scikit-learn wants it."""
+
+Options = make_dataclass(
+    "Options",
+    [(name, Any, field(default=one.default)) for name, one in options("estimator").items()],
+    kw_only=True,
+    eq=False,
+    repr=False,
+)
+"""Those of `Settings`, under scikit-learn's names."""
+
+
+@estimator
+class DepthEstimator(Options, BaseEstimator):
+    """A Bayesian neural network that learns its own depth.
+
+    Parameters
+    ----------
+    {options}
+    early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all
+        rows.
+    validation_fraction : of the rows, for that purpose. For classes every restart holds out other rows; for numbers
+        all hold out the same, which then tell how much to believe each restart, and how wide the predictions are to be.
+    random_state : seed; the same seed gives the same bits on one CPU.
+    warm_start : whether `fit` starts from the network that the last `fit` left.
+    checkpoint_dir : where the training is written to as it goes on, if anywhere. The same `fit` (with a number for
+        `random_state`), cut off and started again, goes on from there, to the same bits on one CPU. What is there may
+        go when the fitted estimator is saved.
+    checkpoint_every : seconds between checkpoints.
+    verbose : whether a progress line is shown.
+    callback : called with a `Progress` for every epoch; returning True ends the training.
+    """
+
+    early_stopping: bool = True
+    validation_fraction: float = 0.1
+    random_state: Any = None
+    warm_start: bool = False
+    checkpoint_dir: str | os.PathLike[str] | None = None
+    checkpoint_every: float = EVERY
+    verbose: bool = False
+    callback: Callable[[Progress], Any] | None = None
+
+    def settings(self, seed: int = 1) -> Settings:
+        """How it trains, before the recipe has its say."""
+        said = {one.name: getattr(self, name) for name, one in options("estimator").items()}
+        return Settings(**said, own_length=self.early_stopping, seed=seed)
+
+    @property
+    @abc.abstractmethod
+    def _likelihood(self) -> type[Likelihood]:
+        """Of its targets."""
+
+    @property
+    def _recipe(self) -> Recipe:
+        """By which it trains and predicts."""
+        return get_recipe(self.recipe).suited(self._likelihood)
+
+    def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:  # noqa: N803
+        """Rows that count, and how much."""
+        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
+        weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        some = weight > 0
+        return np.asarray(x, float)[some], np.asarray(y)[some], weight[some]
+
+    @abc.abstractmethod
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+        """What `fit` learns from such rows, which are checked."""
+
+    def _problem(
+        self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
+    ) -> Problem:
+        """Equal rows are one row that counts more, so neither their order nor their copies matter."""
+        x, y, weight = _distinct_rows(x, y, weight)
+        units = Units(*mean_and_scale(x, weight), *self._target_units(y, weight))
+        rows = units.inputs(x), units.targets(y) if likelihood.kind == "numbers" else y
+        check_share("validation_fraction", self.validation_fraction)
+        validation = self.validation_fraction if self.early_stopping and len(x) > 1 else rows
+        return Problem(rows, validation, likelihood, weight, units=units, about=about)
+
+    def _target_units(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
+        return 0.0, 1.0
+
+    def _train(self, problem: Problem) -> Trained:
+        if self.checkpoint_dir is not None and self.random_state is None:
+            raise InvalidArgumentError(
+                "must be given with a `checkpoint_dir`, got None: without, no training is like another.", "random_state"
+            )
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        start = self.model_ if self.warm_start and hasattr(self, "model_") else None
+        with naming(names_at("estimator")), ProgressLine() if self.verbose else nullcontext() as line:
+            held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
+            settings = replace(self.settings(seed), own_length=held_out)
+            watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
+            return train(problem, settings, watch=watch, start=start)
+
+    def _take(self, problem: Problem, trained: Trained) -> None:
+        """What is learned becomes attributes, when all is done: a training that fails leaves the last one's."""
+        x, y, held = *problem.train, trained.validation_rows[0]
+        restarts = self._calibrated(trained.restarts(), x[held], y[held], problem.weight[held])
+        depth, cost = restarts.depth(), restarts.free_energy(x, y, problem.weight)
+        assert problem.units is not None
+        self.x_mean_, self.x_scale_ = problem.units.x_mean, problem.units.x_scale
+        self.seed_ = restarts.seed
+        self.model_: Model = trained.model
+        self.history_ = trained.history
+        self.n_iter_ = trained.epochs
+        self.temperature_ = float(trained.temperature[0])
+        self.validation_nll_ = {str(t): float(nll[0]) for t, nll in trained.validation_nll.items()}
+        self.interrupted_ = trained.interrupted
+        self.fit_seconds_ = trained.seconds
+        self.depth_pmf_ = np.array(depth["depth_pmf"])
+        self.depth_mean_, self.depth_std_ = depth["depth_mean"], depth["depth_std"]
+        self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])
+        self.free_energy_, self.free_energy_terms_ = cost["free_energy"], cost["free_energy_terms"]
+
+    def _calibrated(self, restarts: Restarts, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Restarts:
+        """By the rows that the first of them held out, if any."""
+        return restarts
+
+    @property
+    def _calibration(self) -> Calibration | None:
+        return None
+
+    @property
+    def _restarts(self) -> Restarts:
+        return Restarts(self.model_, self.seed_, self._recipe.n_samples, self._calibration)
+
+    def _standardised(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.x_mean_) / self.x_scale_
+
+    def _raw(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Rows to predict, in their own units."""
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
+
+    def _checked(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Rows to predict, as the network takes them."""
+        return self._standardised(self._raw(X))
+
+    def _uncertainty(self, x: np.ndarray) -> Uncertainty:
+        return self._restarts.uncertainty(x)
+
+    def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
+        """Where the uncertainty of every row comes from.
+
+        Returns:
+            Noise, weights and depth: for classes entropies in nats, which sum to that of `predict_proba`; for numbers
+            variances, which sum to the square of the predicted deviation.
+        """
+        return self._uncertainty(self._checked(X))
+
+    def effective_width(self) -> list[list[int]]:
+        """The units in use, for every restart and layer."""
+        check_is_fitted(self)
+        return effective_widths(self.model_)
+
+    @abc.abstractmethod
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them."""
+
+    def prune(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        tolerance: float = 0.01,
+        most_probable_depth: bool = False,
+    ) -> Pruning:
+        """A smaller network whose predictions on X differ by less than `tolerance`, and what it costs on (X, y).
+
+        The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
+        """
+        check_is_fitted(self)
+        restarts = self._restarts
+        return prune(
+            self.model_,
+            *self.training_rows(X, y),
+            tolerance=tolerance,
+            most_probable_depth=most_probable_depth,
+            n_samples=restarts.samples_each,
+            key=restarts.keys(),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file: `leadline.load(path)` gives an estimator with the same predictions, to the bit.
+
+        It holds numbers and JSON, no code. A callback, an optimiser or a schedule of one's own and a `random_state`
+        that is not a number are left out.
+        """
+        check_is_fitted(self)
+        tensors: Tensors = {}
+        fitted: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
+                continue
+            if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+                tensors[name] = value
+            else:
+                fitted[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        tensors |= {f"history.{name}": column for name, column in self.history_.items()}
+        config = {
+            "estimator": type(self).__name__,
+            "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
+            "fitted": fitted,
+            "model": describe(self.model_, "model", tensors, modelfile.known_modules()),
+        }
+        modelfile.write(path, config, tensors)
+
+    def plot_depth(self, ax: "Axes | None" = None) -> "Axes":
+        """The prior and the posterior of the depth."""
+        check_is_fitted(self)
+        prior = np.asarray(run_model(self.model_, 0).depth_prior.pmf())
+        return plots.plot_depth(axes_or_new(ax), self.depth_pmf_, prior)
+
+    def plot_history(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
+        """The free energy by its parts, and E[L] with its band, over the epochs."""
+        check_is_fitted(self)
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = tuple(pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")[1])
+        return plots.plot_history(axes, self.history_)
+
+
+assert DepthEstimator.__doc__ is not None
+DepthEstimator.__doc__ = DepthEstimator.__doc__.replace(
+    "{options}", "\n    ".join(f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
+)
+
+
+def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Equal rows merged, their weights added, in an order that depends on their values alone."""
+    _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
+    return x[first], y[first], np.bincount(which, weights=weight)
+
+
+def axes_or_new(ax: "Axes | None") -> "Axes":
+    """The axes to draw in."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]

@@ -1,0 +1,130 @@
+"""The network as scikit-learn's classifier."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from leadline import metrics, plots
+from leadline._checks import InvalidArgumentError
+from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.likelihoods import CategoricalLikelihood, Likelihood
+from leadline.training.loop import Trained
+from leadline.training.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@estimator
+class DepthClassifier(ClassifierMixin, DepthEstimator):
+    """A Bayesian neural network that learns its own depth, for classes.
+
+    Beside the parameters of `DepthEstimator`: `class_weight`, None, "balanced" or a dict from class to weight.
+
+    Attributes of a fitted one: `classes_`; `depth_pmf_`, `depth_mean_`, `depth_std_`, `depth_mode_`, `depth_support_`
+    (q(L), the mixture over the restarts); `free_energy_`, `free_energy_terms_` (nats, all training rows, at temperature
+    1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `temperature_`;
+    `validation_nll_` (for every temperature tried, where there was a choice); `n_features_in_`, `feature_names_in_`.
+    """
+
+    class_weight: Any = None
+
+    @property
+    def _likelihood(self) -> type[Likelihood]:
+        return CategoricalLikelihood
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthClassifier":  # noqa: N803
+        """Train.
+
+        Args:
+            X: rows by columns of numbers.
+            y: a class for every row.
+            sample_weight: a row with weight 2 counts as two such rows.
+
+        Returns:
+            Itself, fitted.
+        """
+        problem = self.problem(X, y, sample_weight)
+        self._take(problem, self._train(problem))
+        return self
+
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+        """What `fit` learns from such rows, which are checked."""
+        x, y, weight = self._checked_rows(X, y, sample_weight)
+        check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InvalidArgumentError(f"must hold at least two classes, got one class: {classes.tolist()}.", "y")
+        if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
+            raise InvalidArgumentError(
+                f"must have the classes of the last fit for a warm start, {self.classes_.tolist()}, "
+                f"got {classes.tolist()}.",
+                "y",
+            )
+        by_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
+        likelihood = CategoricalLikelihood(len(classes))
+        return self._problem(x, labels, weight * by_class[labels], likelihood, classes=classes)
+
+    def _take(self, problem: Problem, trained: Trained) -> None:
+        super()._take(problem, trained)
+        self.classes_ = problem.about["classes"]
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
+        x = self._checked(X)
+        probabilities = self._restarts.moments(x).astype(float)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Their logarithms."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most probable class of every row."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them: standardised inputs, and classes by number."""
+        return self._checked(X), self._labels(y)
+
+    def _labels(self, y: Any) -> np.ndarray:
+        y = np.asarray(y)
+        unknown = y[~np.isin(y, self.classes_)]
+        if len(unknown):
+            raise InvalidArgumentError(
+                f"must hold the classes {self.classes_.tolist()}, got {unknown.tolist()[0]!r}.", "y"
+            )
+        return np.searchsorted(self.classes_, y)
+
+    def said_of(self, X: Any, y: Any) -> metrics.OfClasses:  # noqa: N803
+        """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on are
+        left out."""
+        x, y = np.asarray(X), np.asarray(y)
+        known = np.isin(y, self.classes_)
+        return metrics.OfClasses(self.predict_proba(x[known]), np.searchsorted(self.classes_, y[known]))
+
+    def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """Accuracy against confidence on rows that were not trained on."""
+        probabilities = self.predict_proba(X)
+        return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(probabilities, self._labels(y)))
+
+    def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """The rows over what the network makes of their plane; X must have two columns."""
+        x = self._raw(X)
+        if x.shape[1] != 2:
+            raise InvalidArgumentError(f"must have two columns to draw its plane, got {x.shape[1]}.", "X")
+        grid, extent = plots.decision_grid(x)
+        names = getattr(self, "feature_names_in_", ("x1", "x2"))
+        return plots.plot_decision(
+            axes_or_new(ax),
+            self._restarts.moments(self._standardised(grid)),
+            extent,
+            x,
+            self._labels(y),
+            classes=[str(name) for name in self.classes_],
+            names=(str(names[0]), str(names[1])),
+        )

@@ -1,0 +1,90 @@
+"""A model file becomes an estimator again; nothing in it is believed before it is checked."""
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from leadline._checks import InvalidArgumentError, check_choice, check_integer
+from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.files import models as modelfile
+from leadline.files.trees import Tensors, rebuild
+from leadline.inference.calibration import no_calibration
+from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
+
+MOST_SAMPLES = 1_000_000
+"""Of the weights, for a prediction from a file: more would only take the machine's memory."""
+
+_NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
+"""The arrays that may hold text, and their types; all other arrays are tensors."""
+
+
+def load(path: str | os.PathLike[str]) -> DepthClassifier | DepthRegressor:
+    """The estimator that `save` wrote.
+
+    Args:
+        path: of the model file.
+
+    Returns:
+        An estimator with the same predictions, to the bit.
+    """
+    config, tensors = modelfile.read(path)
+    with modelfile.reading(path):
+        return _rebuilt(config, tensors, path)
+
+
+def _rebuilt(config: dict[str, Any], tensors: Tensors, path: Any) -> DepthClassifier | DepthRegressor:
+    kinds = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}
+    if config.get("estimator") not in kinds:
+        raise InvalidArgumentError(
+            f"`path`: {path} holds {config.get('estimator')!r}, which this version does not know."
+        )
+    estimator = kinds[config["estimator"]](**modelfile.rebuild_parameters(config["parameters"], tensors))
+    fitted = config["fitted"] | {name: tensor for name, tensor in tensors.items() if "." not in name}
+    for name, value in fitted.items():
+        if not re.fullmatch("[a-z][a-z0-9_]*_", name) or hasattr(type(estimator), name):
+            raise ValueError(f"it has a {name!r}")  # what `fit` learns ends in an underscore
+        setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
+    estimator.depth_support_ = tuple(estimator.depth_support_)
+    estimator.history_ = {
+        name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
+    }
+    estimator.model_ = modelfile.check_fits_together(rebuild(config["model"], tensors, modelfile.known_modules()))
+    _check_fitted(estimator)
+    return estimator
+
+
+def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
+    """What predictions need is there, of the right size and in its range."""
+    models = estimator.model_
+    n_inputs, likelihood = models.network.n_inputs, models.likelihood
+    sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
+    if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
+        _check_size("classes_", estimator.classes_, (likelihood.n_classes,))
+    elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, NumberLikelihood):
+        check_choice("noise", estimator.noise, LIKELIHOODS)
+        n_targets = likelihood.n_targets
+        if not hasattr(estimator, "spread_"):  # of an older version
+            equal = no_calibration(models.runs[0], n_targets)
+            estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
+        each = () if n_targets == 1 and np.ndim(estimator.y_mean_) == 0 else (n_targets,)
+        sizes |= {"y_mean_": each, "y_scale_": each, "restart_shares_": models.runs, "spread_": (n_targets,)}
+    else:
+        raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
+    for name, size in sizes.items():
+        value = _check_size(name, getattr(estimator, name), size)
+        if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
+            raise ValueError(f"{name} is not made of finite numbers")
+        if not name.endswith("_mean_") and np.any(value < 0):
+            raise ValueError(f"{name} has a number below 0")
+    check_integer("seed_", estimator.seed_, 0)
+    check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
+    if getattr(estimator, "n_features_in_", None) != n_inputs:
+        raise ValueError("n_features_in_ is not the network's")
+
+
+def _check_size(name: str, value: Any, size: tuple[int, ...]) -> np.ndarray:
+    if np.shape(value) != size:
+        raise ValueError(f"{name} has the shape {np.shape(value)}, not {size}")
+    return np.asarray(value)

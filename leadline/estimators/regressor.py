@@ -1,0 +1,202 @@
+"""The network as scikit-learn's regressor."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from leadline import metrics, plots
+from leadline._checks import InvalidArgumentError, check_choice
+from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.inference.calibration import Calibration
+from leadline.inference.predict import Uncertainty
+from leadline.inference.restarts import Restarts
+from leadline.likelihoods import LIKELIHOODS, GaussianLikelihood, NumberLikelihood
+from leadline.likelihoods.mixture import Mixture
+from leadline.training.loop import Trained
+from leadline.training.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@estimator
+class DepthRegressor(RegressorMixin, DepthEstimator):
+    """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
+
+    Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target) or
+    "input" (it depends on X too), or the name of another likelihood. The targets are standardised inside; everything
+    that is predicted, and the free energy, is in their own units. With several targets, y [rows, targets], what is said
+    of a target has an axis more.
+
+    Attributes of a fitted one: as `DepthClassifier`'s; `noise_scale_`, the standard deviation of the noise (where it
+    depends on X, the root of its mean square over the rows); and what the rows held out say of the restarts: the
+    `restart_shares_` of each in a prediction, and the `spread_`, a factor on the deviations from its mean, for every
+    target. (With `early_stopping=False` no rows are held out: equal shares, and 1.)
+    """
+
+    noise: str = "constant"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def _likelihood(self) -> type[NumberLikelihood]:
+        numbers = {name: kind for name, kind in LIKELIHOODS.items() if issubclass(kind, NumberLikelihood)}
+        check_choice("noise", self.noise, numbers)
+        return numbers[self.noise]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
+        """Train.
+
+        Args:
+            X: rows by columns of numbers.
+            y: a number for every row, or several.
+            sample_weight: a row with weight 2 counts as two such rows.
+
+        Returns:
+            Itself, fitted.
+        """
+        problem = self.problem(X, y, sample_weight)
+        self._take(problem, self._train(problem))
+        return self
+
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+        """What `fit` learns from such rows, which are checked."""
+        kind: Any = self._likelihood
+        x, y, weight = self._checked_rows(X, y, sample_weight, y_numeric=True, multi_output=True)
+        y = np.asarray(y, float)
+        return self._problem(x, y, weight, kind(1 if y.ndim == 1 else y.shape[1]))
+
+    def _target_units(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
+        """A number each, or an array with one for each target: as y is."""
+        mean, scale = self._likelihood.scaling(y, weight)
+        return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)
+
+    def _take(self, problem: Problem, trained: Trained) -> None:
+        assert problem.units is not None
+        units, weight = problem.units, problem.weight
+        super()._take(problem, trained)
+        self.y_mean_, self.y_scale_ = units.y_mean, units.y_scale
+        # The densities of the targets in their own units.
+        shift = np.sum(np.log(self.y_scale_))
+        self.free_energy_terms_["expected_nll"] += weight.sum() * shift
+        self.free_energy_ += weight.sum() * shift
+        n_data = weight.sum() - weight[trained.validation_rows].sum(axis=1)  # how many rows each restart trained on
+        for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
+            self.history_[name] = self.history_[name] + n * shift
+        self.validation_nll_ = {name: nll + float(shift) for name, nll in self.validation_nll_.items()}
+        if isinstance(self.model_.likelihood, GaussianLikelihood):
+            variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
+            noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]
+        else:
+            noise = np.sqrt(np.average(self._uncertainty(problem.train[0]).noise, axis=0, weights=weight))
+        self.noise_scale_ = float(noise) if np.ndim(self.y_mean_) == 0 else noise
+
+    def _calibrated(self, restarts: Restarts, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Restarts:
+        restarts = restarts.calibrated(x, y, weight)
+        assert restarts.calibration is not None
+        self.restart_shares_, self.spread_ = restarts.calibration.share, restarts.calibration.spread
+        return restarts
+
+    @property
+    def _calibration(self) -> Calibration:
+        return Calibration(self.restart_shares_, self.spread_)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+        """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
+        mean, std = self._mean_and_std(self._checked(X))
+        return (mean, std) if return_std else mean
+
+    def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        moments = self._restarts.moments(x)
+        mean, square = moments[:, 0], moments[:, 1]
+        variance = self._as_y(np.square(self.spread_) * np.maximum(square - mean**2, 0.0))
+        return self._in_units(mean), self.y_scale_ * np.sqrt(variance)
+
+    def _as_y(self, values: np.ndarray) -> np.ndarray:
+        """Without the axis of targets, if y has none."""
+        return values[:, 0] if np.ndim(self.y_mean_) == 0 else values
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return self.y_mean_ + self.y_scale_ * self._as_y(values)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
+        """The central interval of the predictive distribution that holds the target so often.
+
+        Args:
+            X: rows to predict.
+            coverage: how often, between 0 and 1.
+
+        Returns:
+            [rows, 2]; with several targets [rows, targets, 2], of each alone.
+        """
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
+        levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
+        ends = self._by_mixture(lambda mixture: np.stack([mixture.quantile(level) for level in levels], axis=2), X)
+        return np.stack([self._in_units(ends[..., i]) for i in range(2)], axis=-1)
+
+    def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+        """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
+        check_consistent_length(X, y)
+        return self._as_y(self._by_mixture(Mixture.cdf, X, self._columns(y)))
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+        """ln p(y | x), row by row, in the units of y; of all targets together."""
+        check_consistent_length(X, y)
+        return self._by_mixture(Mixture.log_density, X, self._columns(y)) - np.sum(np.log(self.y_scale_))
+
+    def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
+        """`function(mixture, *columns)` for the predictive distributions of the rows."""
+        x = self._checked(X)
+        return self._restarts.by_mixture(function, x, *columns)
+
+    def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:  # noqa: N803
+        """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
+        mean, std = self.predict(X, return_std=True)
+        error = y - mean
+        gaussian = -0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+        cdf_and_density = lambda mixture, y: np.stack([mixture.cdf(y)[:, 0], mixture.log_density(y)], axis=1)  # noqa: E731
+        cdf, log_density = self._by_mixture(cdf_and_density, X, self._columns(y)).T
+        level = np.abs(2 * cdf - 1)  # of the interval that y is on the edge of
+        return metrics.OfNumbers(error, log_density - np.sum(np.log(self.y_scale_)), gaussian, level)
+
+    def _uncertainty(self, x: np.ndarray) -> Uncertainty:
+        parts = super()._uncertainty(x)
+        in_units = lambda part: np.square(self.y_scale_) * self._as_y(np.square(self.spread_) * part)  # noqa: E731
+        return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
+
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        """Rows as the network itself takes them: standardised inputs and targets."""
+        return self._checked(X), self._targets(y)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
+
+    def _columns(self, y: Any) -> np.ndarray:
+        """The same, checked, always with an axis of targets."""
+        y = self._targets(y)
+        return self.model_.likelihood.check_targets("y", y, len(y))
+
+    def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+        """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""
+        x = self._raw(X)
+        if x.shape[1] != 1:
+            raise InvalidArgumentError(f"must have one column to draw the fit, got {x.shape[1]}.", "X")
+        if np.ndim(self.y_mean_) > 0:
+            raise InvalidArgumentError(f"must be one number to draw the fit, got {np.size(self.y_mean_)} targets.", "y")
+        margin = 0.1 * np.ptp(x)
+        grid = np.linspace(x.min() - margin, x.max() + margin, 300)
+        names = getattr(self, "feature_names_in_", ["x"])
+        rows = self._standardised(grid[:, None])
+        mean, parts = self._mean_and_std(rows)[0], self._uncertainty(rows)
+        bands = (parts.noise, parts.weights, parts.depth)
+        return plots.plot_fit(axes_or_new(ax), grid, mean, *bands, x[:, 0], np.asarray(y, float), name=str(names[0]))

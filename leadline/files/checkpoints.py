@@ -1,0 +1,151 @@
+"""Checkpoints on disk: written whole, checked when read, and removed by whoever made them."""
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from jaxtyping import PyTree
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from leadline._checks import InvalidArgumentError, check_at_least
+from leadline.files.trees import DamagedError, Tensors, fill, flatten
+from leadline.files.whole import PART, write_whole
+
+T = TypeVar("T")
+
+MAGIC = b"leadline checkpoint 1\n"
+
+KEPT = 2
+"""Checkpoints of a training: if the last is damaged, there is the one before."""
+
+EVERY = 60.0
+"""Seconds between checkpoints."""
+
+SUFFIX = ".checkpoint"
+
+ARGUMENTS = "arguments.json"
+"""In a directory with the checkpoints of one command: what it was given."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written or read; the training goes on all the same."""
+
+
+class Checkpoints:
+    """Those of one training in a directory, which others may share: its identity says which they are."""
+
+    def __init__(self, folder: str | os.PathLike[str], training: str, every: float = EVERY):
+        check_at_least("checkpoint_every", every, 0)
+        if not isinstance(folder, str | os.PathLike):
+            raise InvalidArgumentError(f"must be a path, got {folder!r}.", "checkpoint_dir")
+        self._folder, self._training, self._every = Path(folder), training[:16], every
+        self._last = time.monotonic()
+        self._trouble = ""
+        if self._folder.exists() and not self._folder.is_dir():
+            raise InvalidArgumentError(f"must be a directory, got the file {folder}.", "checkpoint_dir")
+
+    def due(self) -> bool:
+        """Whether it is time for another."""
+        return time.monotonic() - self._last >= self._every
+
+    def save(self, trees: dict[str, PyTree], place: tuple[int, int, int], seconds: float) -> None:
+        """Write one, and forget all but the one before. A disk that is full is no reason to stop.
+
+        Args:
+            trees: what the training is made of, by name.
+            place: how far it is: numbers that grow. The second is the epoch.
+            seconds: that it has taken.
+        """
+        times, epoch, step = place
+        path = self._folder / f"{self._training}-{times:04d}-{epoch:09d}-{step:06d}{SUFFIX}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, encode(trees, seconds))
+            before = [other for other in self._files() if other != path]
+            half = self._folder.glob(f".{self._training}-*{SUFFIX}.*{PART}")  # of a process that was killed
+            for old in [*before[: 1 - KEPT], *half]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            trouble = error.strerror or str(error)
+            if trouble != self._trouble:  # once is enough
+                said = f"Cannot write the checkpoint {path}: {trouble}. Training goes on without."
+                warnings.warn(said, CheckpointWarning, stacklevel=2)
+            self._trouble = trouble
+        self._last = time.monotonic()
+
+    def last(self, like: dict[str, PyTree], understood: Callable[[dict[str, PyTree], float], T]) -> T | None:
+        """The newest that is whole, as it is understood: from its trees, which are like those, and its seconds."""
+        for path in reversed(self._files()):
+            try:
+                return understood(*decode(path.read_bytes(), like))
+            except (OSError, DamagedError) as error:
+                said = f"Cannot go on from the checkpoint {path}: {error}. Trying the one before."
+                warnings.warn(said, CheckpointWarning, stacklevel=2)
+                if isinstance(error, DamagedError):
+                    path.unlink(missing_ok=True)  # it would take the place of one that is whole
+        return None
+
+    def _files(self) -> list[Path]:
+        """Oldest first."""
+        return sorted(self._folder.glob(f"{self._training}-*{SUFFIX}"))
+
+
+def clear(folder: Path) -> None:
+    """Remove all checkpoints in a directory, and the directory if nothing else is in it."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if path.name == ARGUMENTS or path.name.endswith((SUFFIX, PART)):
+            path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def epochs_done(folder: Path) -> int | None:
+    """The epochs of the newest checkpoint in the directory of one training; None if there is none."""
+    names = sorted(path.name for path in folder.glob(f"*-*-*-*{SUFFIX}"))
+    return int(names[-1].split("-")[2]) if names else None
+
+
+def encode(trees: dict[str, PyTree], seconds: float) -> bytes:
+    """A checkpoint as it is written."""
+    tensors = {name: array for prefix, tree in trees.items() for name, array in flatten(tree, prefix).items()}
+    return wrapped(save(tensors, metadata={"seconds": repr(seconds)}))
+
+
+def wrapped(payload: bytes) -> bytes:
+    """With its checksum before it."""
+    return MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload
+
+
+def unwrapped(content: bytes) -> bytes:
+    """What the checksum is of."""
+    head, payload = content[: len(MAGIC) + 65], content[len(MAGIC) + 65 :]
+    if not head.startswith(MAGIC):
+        raise DamagedError("it is no checkpoint of this version's")
+    if head[len(MAGIC) :] != hashlib.sha256(payload).hexdigest().encode() + b"\n":
+        raise DamagedError("its contents do not match its checksum")
+    return payload
+
+
+def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], float]:
+    """The trees of a checkpoint, and the seconds that the training had taken."""
+    payload = unwrapped(content)
+    try:
+        tensors: Tensors = load(payload)
+        header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
+        seconds = float(header["__metadata__"]["seconds"])
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedError(str(error)) from error
+    return {prefix: fill(tree, prefix, tensors, _grown_axis) for prefix, tree in like.items()}, seconds
+
+
+def _grown_axis(name: str) -> int | None:
+    """A history has its epochs before the runs, a network its layers after them: how many, the file says."""
+    return 0 if name.startswith("history") else 1 if ".deeper" in name else None

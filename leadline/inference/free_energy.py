@@ -1,0 +1,100 @@
+"""The objective: the variational free energy (eq. 8, 9)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+
+from leadline.depth.base import expectation
+from leadline.inference.model import Model, check_fits
+from leadline.network.layers import Draw
+
+
+class FreeEnergy(eqx.Module):
+    """F[p, q] by its terms, in nats, for the whole data set."""
+
+    expected_nll: Float[Array, "*runs"]
+    depth_kl: Float[Array, "*runs"]
+    weight_kl: Float[Array, "*runs"]
+
+    @property
+    def total(self) -> Float[Array, "*runs"]:
+        return self.tempered(1.0)
+
+    def tempered(self, temperature: float | Float[Array, "*runs"]) -> Float[Array, "*runs"]:
+        """The free energy with the weight KL multiplied by `temperature`."""
+        if isinstance(temperature, float) and temperature == 0:  # leave it out: 0 times an infinite KL is not 0
+            return self.expected_nll + self.depth_kl
+        return self.expected_nll + self.depth_kl + temperature * self.weight_kl
+
+
+def free_energy(
+    model: Model,
+    x: Float[Array, "batch in"],
+    y: Shaped[Array, "batch ..."],
+    *,
+    key: Key[Array, ""],
+    draw: Draw = "local",
+    n_data: int | Shaped[Array, ""] | None = None,
+    row_weight: Float[Array, " batch"] | None = None,
+    highest: Int[Array, ""] | None = None,
+) -> FreeEnergy:
+    """An unbiased estimate of the free energy from a batch and one draw of the noise.
+
+        F = E_q(L)[ ln q(L)/p(L) + KL[q(theta|L) || p(theta|L)] - E_q(theta|L) sum_n ln p(y_n | x_n, theta, L) ]
+
+    which is eq. 8 and 9. The log-likelihood enters with a minus: F = E_q[ln q(theta, L) / p(y, theta, L | x)];
+    in print, eq. 8 has lost two signs. The expectation over L is an exact sum over the support.
+
+    Args:
+        model: one run's model.
+        x, y: the batch.
+        key: of the draw; `draw` says of what.
+        n_data: the size of the data set that the batch stands for; by default the batch itself.
+        row_weight: the weight of each row, 0 for padding.
+        highest: the depth to go to, at least the deepest with mass, which it is by default.
+
+    Returns:
+        The terms of F, in nats.
+    """
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    if highest is None:
+        highest = check_fits("model", model.support()[1], model.capacity)
+    weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
+    n_batch = weight.sum()
+    scale = 1.0 if n_data is None else n_data / n_batch
+
+    batch_nll, weight_kl = model.network.depths(
+        x, _batch_nll, (y, weight), model.likelihood, highest=highest, key=key, draw=draw
+    )
+    return terms_by_depth(model, scale * batch_nll, weight_kl)
+
+
+def terms_by_depth(model: Model, nll: Float[Array, " depths"], weight_kl: Float[Array, " depths"]) -> FreeEnergy:
+    """The terms of F from the expected NLL of all data and the weight KL at every depth stored."""
+    nll, weight_kl = (jnp.pad(a, (0, model.n_depths - a.shape[0])) for a in (nll, weight_kl))
+    log_q = model.depth_posterior.log_masses(model.n_depths)
+    log_p = jax.lax.stop_gradient(model.depth_prior.log_masses(model.n_depths))
+    return FreeEnergy(
+        expected_nll=expectation(log_q, nll),
+        depth_kl=expectation(log_q, log_q - log_p),
+        weight_kl=expectation(log_q, weight_kl),
+    )
+
+
+def _batch_nll(fixed: PyTree, likelihood: PyTree, output: Float[Array, "batch out"]) -> Float[Array, ""]:
+    y, weight = fixed
+    return -jnp.sum(weight * likelihood.log_prob(output, y))
+
+
+def weight_kl_by_layer(model: Model) -> dict[str, Float[Array, " layers"]]:
+    """Each layer's share of the weight KL: its KL times the probability that it is used. The shares sum to the term.
+
+    Layer l is used at every depth L >= l, head L at depth L alone.
+    """
+    q = model.depth_posterior.pmf(model.capacity + 1)
+    used = jnp.cumsum(q[::-1])[::-1]
+    first, deeper = model.network.first, model.network.deeper
+    layer_kl = jnp.append(first.layer.kl(), jax.vmap(lambda block: block.layer.kl())(deeper))
+    head_kl = jnp.append(first.head.kl(), jax.vmap(lambda block: block.head.kl())(deeper))
+    return {"layers": used * layer_kl, "heads": q * head_kl}

@@ -1,0 +1,76 @@
+"""The generative model and its posterior, in one place: network, likelihood, p(L), q(L)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from leadline._checks import InvalidArgumentError, check_integer, is_traced
+from leadline.depth import DepthDistribution
+from leadline.likelihoods import Likelihood
+from leadline.network.unbounded import UnboundedNetwork
+
+
+def check_fits(name: str, highest: Int[Array, "*runs"], capacity: int) -> Int[Array, "*runs"]:
+    """The deepest depth of the support of q(L), which must lie within the layers that a model stores."""
+    if not is_traced(highest) and jnp.any(highest > capacity):
+        raise InvalidArgumentError(
+            f"must store all layers that q(L) needs, but its capacity is {capacity} and q(L) reaches depth "
+            f"{highest.max()}.",
+            name,
+        )
+    return highest
+
+
+class Model(eqx.Module):
+    """All that is learned (network, likelihood, depth_posterior), and the depth prior, which is not."""
+
+    network: UnboundedNetwork
+    likelihood: Likelihood
+    depth_posterior: DepthDistribution
+    depth_prior: DepthDistribution
+
+    def pack(self) -> "Model":
+        """The same model with its network packed (`UnboundedNetwork.pack`); of several runs under `jax.vmap`."""
+        return eqx.tree_at(lambda model: model.network, self, self.network.pack())
+
+    def unpack(self) -> "Model":
+        """The model, or the models of several runs, that was packed."""
+        return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
+
+    def scheduled(self, share: Float[Array, ""]) -> "Model":
+        """The model with its likelihood as it is at a share of the recipe's schedules."""
+        return eqx.tree_at(lambda model: model.likelihood, self, self.likelihood.scheduled(share))
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """How many runs these are the models of; nothing, for one model alone."""
+        return self.network.first.stack
+
+    def some(self, runs: Any) -> "Model":
+        """Those of some runs, by their numbers or a slice."""
+        return jax.tree.map(lambda a: a[runs], self)
+
+    @property
+    def capacity(self) -> int:
+        return self.network.capacity
+
+    @property
+    def n_depths(self) -> int:
+        """How many depths q(L) is evaluated at: more than are stored.
+
+        The number is one for all capacities below it, so that sums over the depths round alike before and after growth.
+        """
+        return max(128, self.capacity + 2)
+
+    def support(self) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """The lowest and the highest depth with mass under q(L)."""
+        return self.depth_posterior.support(self.n_depths)
+
+
+def run_model(models: Model, run: int) -> Model:
+    """One run's model out of a batch."""
+    check_integer("run", run, 0, models.runs[0] - 1)
+    return jax.tree.map(lambda a: a[run], models)

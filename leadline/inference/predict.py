@@ -1,0 +1,241 @@
+"""Prediction (eq. 10): the average over weights and depths."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from leadline.backend.compilation import jit_lightly
+from leadline.backend.loops import put_row
+from leadline.inference.free_energy import FreeEnergy, terms_by_depth
+from leadline.inference.model import Model
+from leadline.inference.montecarlo import Estimate, by_pieces, check_asked, joined
+from leadline.network.unbounded import Readout
+
+
+def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
+    """p(y | x) = E_q(theta, L) p(y | x, theta, L) (eq. 10), from `n_samples` draws of the weights and all depths.
+
+    All rows see the same draws; only the depths down to the support's end are evaluated. The mean over restarts is the
+    prediction of all of them: `predict(...).reshape(seeds, restarts, ...).mean(1)`.
+
+    Args:
+        models: with a leading axis of runs, as `train` returns them.
+        x: rows [rows, in], or rows for every run [runs, rows, in].
+        n_samples: draws of the weights.
+        key: one for every run.
+
+    Returns:
+        The likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and the
+        mean square of the targets [runs, rows, 2, outputs].
+    """
+    x = check_asked(x, models, n_samples, key, own_rows=True)
+    x = x.swapaxes(0, 1) if x.ndim == 3 else x
+    return joined(by_pieces(_Moments(), models, x, key=key, n_samples=jnp.array(n_samples)), len(x), axis=1)
+
+
+class _Moments(Estimate):
+    """E[moments], over the weights and the depths."""
+
+    def read(self, fixed: Any, likelihood: Any, output: Array) -> Array:
+        return likelihood.moments(output)
+
+    def start(self, model: Model, x: Array, n_samples: Any) -> tuple[Array, Array]:
+        output = jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)
+        return model.depth_posterior.pmf(model.capacity + 1), jnp.zeros_like(model.likelihood.moments(output))
+
+    def add(self, same: Array, total: Array, i: Array, values: Array, weight_kl: Array) -> Array:
+        return total + jnp.tensordot(same, values, axes=1)
+
+
+def log_likelihood(
+    models: Model, x: np.ndarray, y: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> np.ndarray:
+    """ln p(y | x) under eq. 10: the log of the mean over weights and depths.
+
+    Args:
+        models, x, n_samples, key: as for `predict`.
+        y: the targets.
+
+    Returns:
+        Nats, for every run and row.
+    """
+    x = check_asked(x, models, n_samples, key)
+    y = models.likelihood.check_targets("y", y, len(x))
+    return joined(by_pieces(_LogLikelihood(), models, x, (y,), key=key, n_samples=jnp.array(n_samples)), len(x), axis=1)
+
+
+class _LogLikelihood(Estimate):
+    """ln E[p(y | x)], over the weights and the depths."""
+
+    def read(self, fixed: tuple[Array], likelihood: Any, output: Array) -> Array:
+        return likelihood.log_prob(output, fixed[0])
+
+    def start(self, model: Model, x: Array, n_samples: Any) -> tuple[Array, Array]:
+        return model.depth_posterior.log_masses(model.capacity + 1), jnp.full(x.shape[0], -jnp.inf, x.dtype)
+
+    def add(self, same: Array, total: Array, i: Array, values: Array, weight_kl: Array) -> Array:
+        return jnp.logaddexp(total, jax.nn.logsumexp(same[:, None] + values, axis=0))
+
+    def end(self, same: Array, total: Array, n_samples: Any) -> Array:
+        return total - jnp.log(n_samples)
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Where the uncertainty of a prediction comes from, for every row (and output); the three parts sum to the total.
+
+    For classes entropies in nats: noise = E[H(y | theta, L)], weights = I(y; theta | L), depth = I(y; L). For numbers
+    variances: E[sigma^2], E_L Var_theta E[y | theta, L], Var_L E[y | L]. Restarts count as weights.
+    """
+
+    noise: np.ndarray
+    weights: np.ndarray
+    depth: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        return self.noise + self.weights + self.depth
+
+
+def uncertainty(
+    models: Model,
+    x: np.ndarray,
+    *,
+    n_samples: int = 100,
+    key: Key[Array, " runs"],
+    share: Float[np.ndarray, " runs"] | None = None,
+) -> Uncertainty:
+    """The uncertainty of the restarts' common prediction, by its parts.
+
+    Args:
+        models, x, n_samples, key: as for `predict`.
+        share: of each restart in the prediction; all are equal unless given.
+
+    Returns:
+        Its parts, for every row.
+    """
+    x = check_asked(x, models, n_samples, key)
+    pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=jnp.array(n_samples))
+    moments, noise = joined(pieces, len(x), axis=2)
+    q = depth_masses(models)
+    share = q / len(q) if share is None else q * share[:, None]  # of each restart and depth
+    at_depth = share.sum(axis=0)
+    moments = moments.astype(float)[:, : q.shape[1]]
+    of_moments = models.likelihood.uncertainty
+    total = of_moments(np.tensordot(share, moments, axes=2))
+    some = at_depth > 0
+    mean = np.einsum("kl,kl...->l...", share[:, some], moments[:, some])
+    mean /= at_depth[some].reshape(-1, *[1] * (mean.ndim - 1))
+    given_depth = np.tensordot(at_depth[some], of_moments(mean), axes=1)
+    noise = np.tensordot(share, noise.astype(float)[:, : q.shape[1]], axes=2)
+    return Uncertainty(noise, np.maximum(given_depth - noise, 0.0), np.maximum(total - given_depth, 0.0))
+
+
+class _DepthMoments(Estimate):
+    """The mean moments and the mean noise at every depth."""
+
+    def read(self, fixed: Any, likelihood: Any, output: Array) -> tuple[Array, Array]:
+        return likelihood.moments(output), likelihood.noise(output)
+
+    def start(self, model: Model, x: Array, n_samples: Any) -> tuple[None, tuple[Array, Array]]:
+        output = jnp.zeros((model.capacity + 1, x.shape[0], model.likelihood.n_outputs), x.dtype)
+        return None, jax.tree.map(jnp.zeros_like, self.read(None, model.likelihood, output))
+
+
+def depth_masses(models: Model) -> np.ndarray:
+    """q(L) of every run at the depths stored, [runs, depths]."""
+    return np.asarray(_depth_masses(models), float)
+
+
+@jit_lightly
+def _depth_masses(models: Model) -> Float[Array, "runs depths"]:
+    return jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1))(models)
+
+
+def read_output(fixed: Any, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
+    """The output itself."""
+    return output
+
+
+def read_components(fixed: Any, likelihood: PyTree, output: Float[Array, "batch out"]) -> PyTree:
+    """What a component of the predictive distribution is made of."""
+    return likelihood.components(output)
+
+
+def sample_outputs(
+    models: Model, x: np.ndarray, read: Readout = read_output, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> PyTree[Float[np.ndarray, "runs samples depths rows ..."]]:
+    """What is read off Omega_L(x) for every draw of the weights and every depth stored; zero below the deepest with
+    mass."""
+    x = check_asked(x, models, n_samples, key)
+    return joined(by_pieces(_Outputs(read), models, x, key=key, n_samples=n_samples), len(x), axis=3)
+
+
+class _Outputs(Estimate):
+    """All draws, side by side."""
+
+    reader: Readout
+
+    def read(self, fixed: Any, likelihood: Any, output: Array) -> PyTree:
+        return self.reader(fixed, likelihood, output)
+
+    def start(self, model: Model, x: Array, n_samples: int) -> tuple[None, PyTree]:
+        output = jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)
+        shapes = jax.eval_shape(self.read, (), model.likelihood, output)
+        return None, jax.tree.map(lambda a: jnp.zeros((n_samples, model.capacity + 1, *a.shape), a.dtype), shapes)
+
+    def add(self, same: None, total: PyTree, i: Array, values: PyTree, weight_kl: Array) -> PyTree:
+        return put_row(total, values, i)
+
+    def end(self, same: None, total: PyTree, n_samples: Any) -> PyTree:
+        return total
+
+
+def evaluate_free_energy(
+    models: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    n_samples: int = 32,
+    key: Key[Array, " runs"],
+) -> FreeEnergy:
+    """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights.
+
+    Args:
+        models, n_samples, key: as for `predict`.
+        x, y: the rows; the runs may have rows of their own: x [runs, rows, in], y [runs, rows].
+        weight: a row counts as much as so many.
+
+    Returns:
+        The terms of F, for every run.
+    """
+    x = check_asked(x, models, n_samples, key, own_rows=True)
+    if x.ndim == 3:
+        y = np.stack([models.likelihood.check_targets("y", own, x.shape[1]) for own in y])
+        x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
+    else:
+        y = models.likelihood.check_targets("y", y, len(x))
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
+    first, *others = by_pieces(_FreeEnergy(), models, x, (y, weight), key=key, n_samples=n_samples)
+    expected_nll = sum((piece.expected_nll for piece in others), first.expected_nll)
+    return eqx.tree_at(lambda terms: terms.expected_nll, first, expected_nll)
+
+
+class _FreeEnergy(Estimate):
+    """The terms of F."""
+
+    def read(self, fixed: tuple[Array, Array], likelihood: Any, output: Array) -> Array:
+        y, weight = fixed
+        return -jnp.sum(weight * likelihood.log_prob(output, y))
+
+    def start(self, model: Model, x: Array, n_samples: Any) -> tuple[Model, FreeEnergy]:
+        return model, FreeEnergy(*jnp.zeros((3,), x.dtype))
+
+    def add(self, same: Model, total: FreeEnergy, i: Array, values: Array, weight_kl: Array) -> FreeEnergy:
+        return jax.tree.map(jnp.add, total, terms_by_depth(same, values, weight_kl))

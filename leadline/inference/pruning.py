@@ -1,0 +1,223 @@
+"""How wide a trained network really is, and the smaller network that predicts the same."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from leadline._checks import InvalidArgumentError, check_positive
+from leadline.backend.compilation import jit_lightly
+from leadline.depth import FixedDepth
+from leadline.inference.model import Model
+from leadline.inference.predict import evaluate_free_energy, predict
+from leadline.network.blocks import Dense
+from leadline.network.layers import GaussianLinear
+
+USED = 1.0
+"""A unit is used when the mean of some weight into it, and of some weight out of it, exceeds its standard deviation
+this many times."""
+
+_OFF = -1e30
+"""A raw scale whose softplus is zero."""
+
+
+def unit_strength(model: Model) -> Float[Array, "layers units"]:
+    """How far each unit stands out of the weight noise: the smaller of its best signal-to-noise ratios, in and out.
+
+    The ratio of a weight is |mean| / scale. Row l is layer f_l; rows below the support of q(L) are zero, and only heads
+    inside it count.
+    """
+    network = model.network
+    lowest, highest = model.support()
+    level = jnp.arange(model.capacity + 1)
+    ratios = jax.tree.map(
+        _signal_to_noise, (network.first, network.deeper), is_leaf=lambda node: isinstance(node, GaussianLinear)
+    )
+    first, deeper = ratios
+    into = jnp.concatenate([first.layer.max(-1)[None], deeper.layer.max(-1)])
+    onward = jnp.pad(deeper.layer.max(-2), ((0, 1), (0, 0)))  # out of layer l into layer l + 1
+    read = jnp.concatenate([first.head.max(-2)[None], deeper.head.max(-2)])
+    onward = jnp.where((level < highest)[:, None], onward, 0.0)
+    read = jnp.where(((level >= lowest) & (level <= highest))[:, None], read, 0.0)
+    return jnp.where((level <= highest)[:, None], jnp.minimum(into, jnp.maximum(onward, read)), 0.0)
+
+
+def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
+    return jnp.abs(layer.weight_mean) / jax.nn.softplus(layer.weight_raw)
+
+
+def effective_width(model: Model) -> list[int]:
+    """The number of units that are used, for every layer of one model from f_0 to the deepest of the support."""
+    if model.runs:
+        raise InvalidArgumentError("must be one run's model, got a batch of runs; use `run_model(models, 0)`.", "model")
+    return effective_widths(jax.tree.map(lambda a: a[None], model))[0]
+
+
+def effective_widths(models: Model) -> list[list[int]]:
+    """`effective_width` for every run; nothing where layers are not dense."""
+    if not isinstance(models.network.first, Dense):
+        return [[] for _ in range(models.runs[0])]
+    strength, highest = _strengths(models)
+    counts = np.sum(np.asarray(strength) > USED, axis=2)
+    return [row[: end + 1].tolist() for row, end in zip(counts, np.asarray(highest), strict=True)]
+
+
+@jit_lightly
+def _strengths(models: Model) -> tuple[Float[Array, "runs layers units"], Int[Array, " runs"]]:
+    return jax.vmap(lambda model: (unit_strength(model), model.support()[1]))(models)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """A smaller model, and what the smaller size costs."""
+
+    model: Model
+    """With the axis of runs that went in."""
+    width: int
+    depth: int
+    """The deepest hidden layer that is left."""
+    difference: float
+    """The largest change of a prediction on x: of a class probability, or of a mean in predictive deviations."""
+    free_energy_change: float
+    """Nats on (x, y), at temperature 1, mean over the runs."""
+
+
+def prune(
+    models: Model,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    tolerance: float = 0.01,
+    most_probable_depth: bool = False,
+    n_samples: int = 100,
+    key: Key[Array, " runs"],
+) -> Pruning:
+    """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
+
+    Every layer keeps its strongest units, the same number in all layers and restarts, found by bisection; layers below
+    the support of q(L) go.
+
+    Args:
+        models: the restarts of one fit, whose layers are dense: the tolerance is for their average.
+        x, y: rows to compare predictions on, and to evaluate the free energy.
+        tolerance: on a class probability, or on a mean in predictive deviations.
+        most_probable_depth: whether the q(L) of every restart becomes its mode; the difference is then measured against
+            that network.
+        n_samples, key: as for `predict`.
+
+    Returns:
+        The smaller models, and what the smaller size costs.
+    """
+    if not isinstance(models.network.first, Dense):
+        raise InvalidArgumentError(f"must have dense layers, got {type(models.network.first).__name__}.", "models")
+    check_positive("tolerance", tolerance)
+    free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
+    before = free_energy(models)
+    if most_probable_depth:
+        models = _at_most_probable_depth(models)
+    strength, highest = _strengths(models)
+    order = np.argsort(-np.asarray(strength), axis=-1)
+    ask = partial(predict, x=x, n_samples=n_samples, key=key)
+    expected = ask(models)
+
+    def difference(width: int) -> float:
+        got = ask(_silenced(models, jnp.asarray(order[..., width:])))
+        return models.likelihood.change(expected.mean(0), got.mean(0))
+
+    narrow, wide, found = 1, models.network.width, 0.0
+    while narrow < wide:
+        width = (narrow + wide) // 2
+        change = difference(width)
+        if change < tolerance:
+            wide, found = width, change
+        else:
+            narrow = width + 1
+    highest = int(highest.max())
+    smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
+    after = free_energy(smaller)
+    return Pruning(
+        model=smaller,
+        width=wide,
+        depth=highest,
+        difference=found,
+        free_energy_change=float(np.mean(np.asarray(after.total - before.total))),
+    )
+
+
+def _at_most_probable_depth(models: Model) -> Model:
+    mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
+    return eqx.tree_at(lambda m: m.depth_posterior, models, mode)
+
+
+@jit_lightly
+def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
+    """The same networks with nothing going out of the dropped units: all other draws of the noise stay as they are."""
+
+    def into_nothing(layer: GaussianLinear, units: Int[Array, " units"]) -> GaussianLinear:
+        return eqx.tree_at(
+            lambda m: (m.weight_mean, m.weight_raw),
+            layer,
+            (layer.weight_mean.at[:, units].set(0.0), layer.weight_raw.at[:, units].set(_OFF)),
+        )
+
+    def one_run(model: Model, dropped: Int[Array, "layers units"]) -> Model:
+        network = model.network
+        return eqx.tree_at(
+            lambda m: (m.network.first.head, m.network.deeper.layer, m.network.deeper.head),
+            model,
+            (
+                into_nothing(network.first.head, dropped[0]),
+                jax.vmap(into_nothing)(network.deeper.layer, dropped[:-1]),
+                jax.vmap(into_nothing)(network.deeper.head, dropped[1:]),
+            ),
+        )
+
+    return jax.vmap(one_run)(models, dropped)
+
+
+@jit_lightly
+def _kept(models: Model, units: Int[Array, "runs layers units"], depth: int) -> Model:
+    """The networks of the given units, cut below `depth`."""
+    return jax.vmap(partial(_kept_of_one, depth=depth))(models, units)
+
+
+def _kept_of_one(model: Model, units: Int[Array, "layers units"], depth: int) -> Model:
+    first, deeper = model.network.first, model.network.deeper
+    every_input = jnp.arange(model.network.n_inputs)
+    every_output = jnp.arange(model.likelihood.n_outputs)
+    deeper = jax.tree.map(lambda a: a[:depth], deeper)
+    new_first = eqx.tree_at(
+        lambda b: (b.layer, b.head),
+        first,
+        (_selected(first.layer, units[0], every_input), _selected(first.head, every_output, units[0])),
+    )
+    new_deeper = eqx.tree_at(
+        lambda b: (b.layer, b.head),
+        deeper,
+        (
+            jax.vmap(_selected)(deeper.layer, units[1 : depth + 1], units[:depth]),
+            jax.vmap(_selected, (0, None, 0))(deeper.head, every_output, units[1 : depth + 1]),
+        ),
+    )
+    return eqx.tree_at(lambda m: (m.network.first, m.network.deeper), model, (new_first, new_deeper))
+
+
+def _selected(layer: GaussianLinear, outputs: Int[Array, " out"], inputs: Int[Array, " in"]) -> GaussianLinear:
+    """The layer between fewer units."""
+    table = jnp.ix_(outputs, inputs)
+    layer = eqx.tree_at(
+        lambda m: (m.weight_mean, m.weight_raw, m.bias_mean, m.bias_raw),
+        layer,
+        (layer.weight_mean[table], layer.weight_raw[table], layer.bias_mean[outputs], layer.bias_raw[outputs]),
+    )
+    if layer.log_input_scale is None or layer.log_output_scale is None:
+        return layer
+    return eqx.tree_at(
+        lambda m: (m.log_input_scale, m.log_output_scale),
+        layer,
+        (layer.log_input_scale[inputs], layer.log_output_scale[outputs]),
+    )

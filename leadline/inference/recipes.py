@@ -1,0 +1,255 @@
+"""Training recipes by name: ours, and the two that hide behind the paper (its text and its published code)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from leadline._checks import (
+    InvalidArgumentError,
+    check_at_least,
+    check_choice,
+    check_finite,
+    check_integer,
+    check_positive,
+    check_share,
+    is_traced,
+)
+from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
+from leadline.depth.base import N_DEPTHS, Bounds
+from leadline.likelihoods import Likelihood
+from leadline.network.layers import Draw, InitialMeans, Prior
+
+Keep = Literal["lowest_free_energy", "last"]
+
+ADAM = optax.scale_by_adam()
+"""Kingma & Ba (2015) with their constants; the learning rate is multiplied on, because it may change."""
+
+
+def _compiled(**options: Any) -> Any:
+    """A field that decides the compiled program; the others are data to it, or do not reach it."""
+    return field(metadata={"compiled": True}, **options)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained. Every ingredient is one field and can be changed alone: `dataclasses.replace(recipe,
+    warm_up=0.5)`. `docs/recipes.md` explains each, and what it gives."""
+
+    name: str
+    temperature: float
+    """Factor on the weight KL in the objective: 1 is the free energy, 0 leaves the weight KL out."""
+    draw: Draw = _compiled()
+    """Local reparameterisation, or one weight sample per layer and batch."""
+    bounds: Bounds = _compiled()
+    """Whether the quantile window of a normal q(L) has real or integer edges."""
+    keep: Keep = _compiled()
+    """Which model training returns: the one of the lowest validation free energy, or the last iterate."""
+    initial_depth: tuple[float, float] = (0.0, 1.8)
+    """loc and scale of a normal q(L) at the start."""
+    deepest_start: float | None = None
+    """loc at the start of the last restart; those between lie evenly between. None starts all of them alike."""
+    unfreeze: bool = _compiled(default=False)
+    """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
+    initial_scale: float = 1.0
+    """Standard deviation of the weights' posterior at the start."""
+    initial_means: InitialMeans = "glorot"
+    """Spread of the weights' posterior means at the start."""
+    prior: Prior = "fixed"
+    """Whether the scale of the weights' prior is fixed, or learned per unit or per weight."""
+    prior_scale: float = 1.0
+    """Standard deviation of the weights' prior (where it is learned per unit: at the start)."""
+    warm_up: float = _compiled(default=0.0)
+    """Share of the training over which the weight KL comes in."""
+    warm_up_power: float = _compiled(default=1.0)
+    """How it comes in: its factor is temperature (t / warm_up)^power at the share t of the training."""
+    decay_from: float = _compiled(default=1.0)
+    """Share of the training from which the weights' learning rate falls to 0, along half a cosine."""
+    learning_rate: float = 0.005
+    depth_learning_rate: float = 0.0005
+    """Adam's rates for the weights and for the parameters of q(L)."""
+    batch_size: int = 256
+    n_restarts: int = 1
+    """Networks trained side by side on the same data, whose predictions are averaged."""
+    epochs: int = 20_000
+    """Passes over the data that each of them gets, unless told otherwise."""
+    n_samples: int = 100
+    """Weight samples behind a prediction (eq. 10), all restarts together."""
+    optimiser: optax.GradientTransformation | None = _compiled(default=None)
+    """Turns gradients into directions, one for every layer and head: any of optax's transformations. None: Adam. The
+    learning rate is multiplied on."""
+    schedule: Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]] | None = _compiled(default=None)
+    """What is left of the learning rate at a share of the training; None: half a cosine from `decay_from` on."""
+
+    def __post_init__(self) -> None:
+        for name, choices in {
+            "draw": Draw,
+            "bounds": Bounds,
+            "keep": Keep,
+            "initial_means": InitialMeans,
+            "prior": Prior,
+        }.items():
+            check_choice(name, getattr(self, name), get_args(choices))
+        for name in ("temperature", "learning_rate", "depth_learning_rate"):
+            check_at_least(name, getattr(self, name), 0)
+        for name in ("warm_up", "decay_from"):
+            check_share(name, getattr(self, name))
+        for name in ("initial_scale", "prior_scale", "warm_up_power"):
+            check_positive(name, getattr(self, name))
+        if not (isinstance(self.initial_depth, tuple) and len(self.initial_depth) == 2):
+            raise InvalidArgumentError(f"`initial_depth` must be a pair (loc, scale), got {self.initial_depth!r}.")
+        check_finite("loc of initial_depth", self.initial_depth[0])
+        check_positive("scale of initial_depth", self.initial_depth[1])
+        if self.deepest_start is not None:
+            check_finite("deepest_start", self.deepest_start)
+        for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
+            check_integer(name, getattr(self, name), 1)
+
+    @property
+    def directions(self) -> optax.GradientTransformation:
+        """The optimiser."""
+        return ADAM if self.optimiser is None else self.optimiser
+
+    def kl_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """How much of the temperature the weight KL has at a share of the training: min(1, share / warm_up)^power."""
+        if self.warm_up == 0:
+            return jnp.ones_like(share)
+        return jnp.clip(share / self.warm_up, 0, 1) ** self.warm_up_power
+
+    def rate_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """What is left of the learning rate: 1 until `decay_from`, then half a cosine down to 0; or the schedule."""
+        if self.schedule is not None:
+            return self.schedule(share)
+        if self.decay_from == 1:
+            return jnp.ones_like(share)
+        decayed = jnp.clip((share - self.decay_from) / (1 - self.decay_from), 0, 1)
+        return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
+
+    def by_restart(self, n_restarts: int) -> "list[Recipe]":
+        """What each restart starts from, where they differ; else the one recipe of all."""
+        loc, scale = self.initial_depth
+        if self.deepest_start is None:
+            return [self]
+        return [
+            replace(self, initial_depth=(float(at), scale)) for at in np.linspace(loc, self.deepest_start, n_restarts)
+        ]
+
+    def compiled(self) -> "Recipe":
+        """The part of the recipe that the compiled epochs depend on; recipes alike in it share one program."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("compiled")}
+        return Recipe("", temperature=float(self.temperature > 0), **kept)
+
+    @property
+    def start(self) -> Start:
+        """Of q(L)."""
+        return Start(*self.initial_depth, self.bounds)
+
+    def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
+        """The recipe for such targets: ours with the likelihood's own changes, but for what its user has changed."""
+        if self.name != LEADLINE.name:
+            return self
+        own = {
+            name: value
+            for name, value in likelihood.recipe_changes.items()
+            if getattr(self, name) == getattr(LEADLINE, name)
+        }
+        return replace(self, **own)
+
+
+PUBLISHED = Recipe("published", temperature=0.0, draw="weights", bounds="integer", keep="last")
+"""The code behind Figure 2: the weight KL is computed and left out, and the last iterate is evaluated."""
+
+WRITTEN = Recipe("written", temperature=1.0, draw="local", bounds="real", keep="lowest_free_energy")
+"""The paper's text: the full free energy, local reparameterisation, the model of the lowest validation free energy."""
+
+LEADLINE = Recipe(
+    "leadline",
+    temperature=0.15,
+    draw="local",
+    bounds="real",
+    keep="last",
+    initial_depth=(1.0, 1.0),
+    unfreeze=True,
+    initial_scale=0.05,
+    initial_means="he",
+    prior="unit",
+    warm_up=0.9,
+    warm_up_power=2.0,
+    decay_from=0.5,
+    learning_rate=0.005,
+    depth_learning_rate=0.002,
+    n_restarts=4,
+    epochs=5_000,
+)
+"""The default: accurate and calibrated. The same number of epochs in all as the paper's one network."""
+
+RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
+
+TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
+"""What `temperature="auto"` chooses from."""
+
+Depth = str | int | np.integer | Pair
+"""How a user says which p(L) and q(L) to take."""
+
+
+def get_recipe(recipe: str | Recipe) -> Recipe:
+    if isinstance(recipe, Recipe):
+        return recipe
+    check_choice("recipe", recipe, RECIPES)
+    return RECIPES[recipe]
+
+
+def check_temperature(temperature: Any) -> tuple[float, ...]:
+    """The temperatures to train at."""
+    if temperature == "auto":
+        return TEMPERATURES
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature >= 0:
+        raise InvalidArgumentError(f'must be a number of at least 0 or "auto", got {temperature!r}.', "temperature")
+    check_finite("temperature", temperature)
+    return (float(temperature),)
+
+
+def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
+    """p(L) and the initial q(L).
+
+    Those of a family by its name, one depth for a whole number, or a pair of distributions (prior, initial posterior).
+    A recipe that unfreezes q(L) does so from the start.
+    """
+    prior, posterior = _depth_pair(depth, recipe.start)
+    posterior = posterior.unfrozen() if recipe.unfreeze else posterior
+    return _checked(prior, posterior) if isinstance(depth, tuple) else (prior, posterior)
+
+
+def _depth_pair(depth: Depth, start: Start) -> Pair:
+    match depth:
+        case (DepthDistribution() as prior, DepthDistribution() as posterior):
+            return prior, posterior
+        case str() if depth in FAMILIES:
+            return FAMILIES[depth].pair(start)
+        case int() | np.integer() if not isinstance(depth, bool):
+            return FixedDepth(int(depth)), FixedDepth(int(depth))
+    raise InvalidArgumentError(
+        f"must be one of {', '.join(FAMILIES)}, a whole number of at least 0, or a pair of depth distributions "
+        f"(prior, posterior), got {depth!r}.",
+        "depth",
+    )
+
+
+def _checked(prior: DepthDistribution, posterior: DepthDistribution) -> Pair:
+    """A posterior whose support ends and lies within the prior's: otherwise there is nothing finite to minimise."""
+    highest = posterior.support()[1]
+    if is_traced(highest):
+        return prior, posterior
+    if not jnp.all(highest < N_DEPTHS - 1):
+        raise InvalidArgumentError(
+            f"`depth`: the support of the posterior must end, got {posterior}; give it an upper quantile below 1."
+        )
+    if not jnp.all(jnp.isfinite(posterior.kl(prior))):
+        raise InvalidArgumentError(
+            f"`depth`: the prior must have mass wherever the posterior has, got {prior} for {posterior}."
+        )
+    return prior, posterior

@@ -1,0 +1,153 @@
+"""The restarts of one fit, taken together: what they predict, how deep they are, what they cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from leadline.backend.compilation import jit_lightly
+from leadline.inference.calibration import MOST_ROWS, Calibration, calibrate, no_calibration
+from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
+from leadline.inference.model import Model
+from leadline.inference.montecarlo import by_rows
+from leadline.inference.predict import (
+    Uncertainty,
+    depth_masses,
+    evaluate_free_energy,
+    predict,
+    read_components,
+    sample_outputs,
+    uncertainty,
+)
+from leadline.likelihoods import NumberLikelihood
+from leadline.likelihoods.mixture import Mixture
+
+# A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
+_TEST, _FREE_ENERGY, _RESTART = 2, 3, 4
+
+
+def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
+    """The first restart is the seed's own run; the others have streams of their own."""
+    key = jax.random.key(seed)
+    return [key, *[jax.random.fold_in(jax.random.fold_in(key, _RESTART), k) for k in range(1, n_restarts)]]
+
+
+def evaluation_keys(models: Model, seed: int | list[int], purpose: int = _TEST) -> Key[Array, " runs"]:
+    """For the restarts of one fit, or of several with their seeds."""
+    seeds = seed if isinstance(seed, list) else [seed]
+    keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, models.runs[0] // len(seeds))])
+    return jax.vmap(lambda key: jax.random.fold_in(key, purpose))(keys)
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """The networks of one fit, and how they answer together."""
+
+    models: Model
+    """On an axis of runs."""
+    seed: int
+    n_samples: int
+    """Weight samples behind a prediction, which the restarts divide among them."""
+    calibration: Calibration | None = None
+    """How much to believe each, and how wide they are together; None: all alike, as they are."""
+
+    @property
+    def samples_each(self) -> int:
+        """Weight samples of every restart."""
+        return -(-self.n_samples // self.models.runs[0])
+
+    @property
+    def share(self) -> np.ndarray | None:
+        """Of each in a prediction; None where all are equal."""
+        return None if self.calibration is None else self.calibration.share
+
+    @property
+    def _numbers(self) -> NumberLikelihood:
+        likelihood = self.models.likelihood
+        assert isinstance(likelihood, NumberLikelihood)
+        return likelihood
+
+    def keys(self, purpose: int = _TEST) -> Key[Array, " runs"]:
+        """Of the draws behind a prediction."""
+        return evaluation_keys(self.models, self.seed, purpose)
+
+    def moments(self, x: np.ndarray) -> np.ndarray:
+        """The mean of the likelihood's moments: class probabilities, or E[y] and E[y^2]."""
+        each = predict(self.models, x, n_samples=self.samples_each, key=self.keys())
+        return each.mean(0) if self.share is None else np.tensordot(self.share, each, axes=1)
+
+    def uncertainty(self, x: np.ndarray) -> Uncertainty:
+        """By its parts."""
+        return uncertainty(self.models, x, n_samples=self.samples_each, key=self.keys(), share=self.share)
+
+    def mixture(self, x: np.ndarray) -> Mixture:
+        """The distribution of the numbers that are predicted, all weight samples and depths together."""
+        n = self.samples_each
+        q = depth_masses(self.models)
+        some = q.sum(axis=0) > 0
+        samples = sample_outputs(self.models, x, read_components, n_samples=n, key=self.keys())
+        parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
+        share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel()
+        mixture = self._numbers.mixture(share, *parts)
+        return mixture if self.calibration is None else self.calibration.of(mixture)
+
+    def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
+        """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""
+        return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns)
+
+    def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
+        """By rows that none of them was trained on; by none, all alike."""
+        n_restarts = self.models.runs[0]
+        if len(x) == 0:
+            return replace(self, calibration=no_calibration(n_restarts, self._numbers.n_targets))
+        x, y = x[:MOST_ROWS], self.models.likelihood.check_targets("y", y, len(x))[:MOST_ROWS]
+        weight = np.ones(len(x)) if weight is None else weight[:MOST_ROWS]
+        plain = replace(self, calibration=None)
+        return replace(self, calibration=calibrate(plain.mixture(x), y, weight, n_restarts))
+
+    def depth(self) -> dict[str, Any]:
+        """q(L), the mixture over the restarts, under the record's names."""
+        return describe_depth(depth_masses(self.models), self.share)
+
+    def free_energy(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> dict[str, Any]:
+        """The free energy of the data and its terms, means over the restarts, under the record's names."""
+        terms = evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(_FREE_ENERGY))
+        return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
+
+
+def evaluate_side_by_side(
+    models: Model, seeds: list[int], x: np.ndarray, y: np.ndarray
+) -> tuple[FreeEnergy, dict[str, Any]]:
+    """The terms of the free energy, and the weight KL by layer, of every run of several fits with rows of their own."""
+    terms = evaluate_free_energy(models, x, y, key=evaluation_keys(models, seeds, _FREE_ENERGY))
+    return terms, all_weight_kl_by_layer(models)
+
+
+def describe_depth(masses: np.ndarray, share: np.ndarray | None = None) -> dict[str, Any]:
+    """The depth under the record's names, from q(L) of every restart, [restarts, depths], and the share of each."""
+    pmf = np.trim_zeros(masses.mean(0) if share is None else share @ masses, "b")
+    depth = np.arange(len(pmf))
+    mean = float(pmf @ depth)
+    return {
+        "depth_pmf": pmf.tolist(),
+        "depth_mean": mean,
+        "depth_std": float(np.sqrt(pmf @ (depth - mean) ** 2)),
+        "depth_mode": int(pmf.argmax()),
+        "depth_support": [int(np.flatnonzero(pmf)[0]), len(pmf) - 1],
+    }
+
+
+def describe_free_energy(terms: FreeEnergy, by_layer: dict[str, Any]) -> dict[str, Any]:
+    """The free energy under the record's names, from the terms and the weight KL of every restart."""
+    names = ("expected_nll", "depth_kl", "weight_kl")
+    mean = {name: float(np.mean(getattr(terms, name))) for name in names}
+    layers = {name: np.trim_zeros(np.asarray(kl).mean(0), "b").tolist() for name, kl in by_layer.items()}
+    return {"free_energy": sum(mean.values()), "free_energy_terms": {**mean, "weight_kl_by_layer": layers}}
+
+
+all_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))
+"""`weight_kl_by_layer` for every run."""

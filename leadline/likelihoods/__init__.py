@@ -1,0 +1,19 @@
+"""What can be predicted: one file a likelihood."""
+
+from leadline._discovery import import_all
+from leadline.likelihoods.base import LIKELIHOODS, Likelihood
+from leadline.likelihoods.categorical import CategoricalLikelihood
+from leadline.likelihoods.gaussian import GaussianLikelihood
+from leadline.likelihoods.heteroscedastic import HeteroscedasticLikelihood
+from leadline.likelihoods.numbers import NumberLikelihood
+
+__all__ = [
+    "LIKELIHOODS",
+    "CategoricalLikelihood",
+    "GaussianLikelihood",
+    "HeteroscedasticLikelihood",
+    "Likelihood",
+    "NumberLikelihood",
+]
+
+import_all(__name__, __path__)

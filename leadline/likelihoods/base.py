@@ -1,0 +1,73 @@
+"""How an output of the network becomes a probability of the target (eq. 1), and the likelihoods by their names."""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+LIKELIHOODS: "dict[str, type[Likelihood]]" = {}
+"""Those that have a name, by it: what a regressor's `noise` can be."""
+
+
+class Likelihood(eqx.Module):
+    """p(y | output); learnable parameters are floating-point array fields.
+
+    Beside it stands all that depends on what is predicted: how targets are checked and scaled, what a prediction is,
+    how uncertain it is, and by which measures it is judged.
+    """
+
+    name: ClassVar[str] = ""
+    kind: ClassVar[str] = "numbers"
+    """`classes` or `numbers`: by which measures it is judged."""
+    common_validation: ClassVar[bool] = False
+    """Whether all restarts hold out the same rows, which then calibrate them."""
+    recipe_changes: ClassVar[dict[str, Any]] = {}
+    """What our recipe changes for such targets."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if cls.__dict__.get("name"):
+            LIKELIHOODS[cls.name] = cls
+
+    @property
+    @abc.abstractmethod
+    def n_outputs(self) -> int:
+        """How many numbers the network puts out for a row."""
+
+    @abc.abstractmethod
+    def log_prob(self, output: Float[Array, "*batch out"], y: Shaped[Array, "..."]) -> Float[Array, "*batch"]:
+        """ln p(y | output), a number per data point."""
+
+    @abc.abstractmethod
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
+        """What is averaged over weights and depths to predict (eq. 10)."""
+
+    @abc.abstractmethod
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
+        """What stays uncertain when weights and depth are known: an entropy in nats, or a variance per output."""
+
+    @abc.abstractmethod
+    def uncertainty(self, moments: np.ndarray) -> np.ndarray:
+        """That of a prediction, from its averaged moments, in the units of `noise`."""
+
+    @abc.abstractmethod
+    def change(self, expected: np.ndarray, got: np.ndarray) -> float:
+        """How much a prediction has changed, at most, from the moments before and after (see `prune`)."""
+
+    def scheduled(self, share: Float[Array, ""]) -> "Likelihood":
+        """The likelihood at a share of the recipe's schedules: a family may be something simpler at first."""
+        return self
+
+    @abc.abstractmethod
+    def labels(self, y: np.ndarray) -> np.ndarray | None:
+        """The classes, where there are any: parts of the data are to have them in proportion."""
+
+    @abc.abstractmethod
+    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
+        """Nats per row of the best prediction that does not look at x."""
+
+    @abc.abstractmethod
+    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
+        """The targets as training takes them, or one sentence about what is wrong with them."""

@@ -1,0 +1,45 @@
+"""Numbers with one noise for all rows (eq. 1a)."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from leadline._checks import check_integer, check_positive
+from leadline.backend.numerics import softplus_inverse
+from leadline.likelihoods.numbers import GaussianNoise
+
+
+class GaussianLikelihood(GaussianNoise):
+    """N(y | output, diag(scale^2)), one learned noise scale per output."""
+
+    name: ClassVar[str] = "constant"
+    recipe_changes: ClassVar[dict[str, Any]] = {"temperature": 1.0}  # a colder network would learn the noise
+
+    raw_scale: Float[Array, " out"]
+
+    def __init__(self, n_outputs: int = 1, scale: float = 1.0):
+        check_integer("n_outputs", n_outputs, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_outputs, softplus_inverse(jnp.asarray(scale, float)))
+
+    @property
+    def n_outputs(self) -> int:
+        return self.raw_scale.shape[-1]
+
+    @property
+    def n_targets(self) -> int:
+        return self.n_outputs
+
+    @property
+    def scale(self) -> Float[Array, "*runs out"]:
+        """The standard deviation of the noise."""
+        return jax.nn.softplus(self.raw_scale)
+
+    @property
+    def least_scale(self) -> Float[Array, "*runs out"]:
+        return self.scale
+
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+        return output, jnp.broadcast_to(self.scale, output.shape)

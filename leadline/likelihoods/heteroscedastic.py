@@ -1,0 +1,72 @@
+"""Numbers whose noise depends on the input."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from leadline._checks import check_integer, check_positive
+from leadline.backend.numerics import softplus_inverse
+from leadline.likelihoods.numbers import GaussianNoise
+
+MOST_SHIFT = 3.0
+"""How far a network moves the raw scale of the noise, at most: a small noise to a twentieth, or to twenty times."""
+
+OPENING = 0.3
+"""The share of the schedules over which the noise becomes one that depends on the input."""
+
+_OPEN = 1000
+
+
+class HeteroscedasticLikelihood(GaussianNoise):
+    """Beside the means, the network puts out how far the raw scale of the noise is moved, row by row.
+
+    Learned from the start, such a noise explains what the network has not learned yet, and what is explained as noise
+    is never learned: rows with large noise count little. So the noise is constant as long as the network learns without
+    the weight KL, and gives way slowly after that.
+    """
+
+    name: ClassVar[str] = "input"
+    # A colder network would learn the noise. A few rows can have large gradients, and large steps lead astray; and all
+    # restarts, begun alike, would settle on one depth before the weight KL has come in. So they begin one hidden layer
+    # apart and are in no hurry to leave, and the rows kept apart choose.
+    recipe_changes: ClassVar[dict[str, Any]] = {
+        "temperature": 0.4,
+        "learning_rate": 0.002,
+        "initial_depth": (1.0, 0.4),
+        "deepest_start": 4.0,
+        "depth_learning_rate": 0.0005,
+    }
+
+    raw_scale: Float[Array, " targets"]
+    opening: Int[Array, ""]
+    """How much the network's say counts, in thousandths: a whole number is not learned."""
+
+    def __init__(self, n_targets: int = 1, scale: float = 1.0):
+        check_integer("n_targets", n_targets, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+        self.opening = jnp.array(_OPEN, jnp.int32)
+
+    @property
+    def n_outputs(self) -> int:
+        return 2 * self.n_targets
+
+    @property
+    def n_targets(self) -> int:
+        return self.raw_scale.shape[-1]
+
+    @property
+    def least_scale(self) -> Float[Array, "*runs targets"]:
+        return jax.nn.softplus(self.raw_scale - MOST_SHIFT)
+
+    def mean_and_scale(self, output: Float[Array, "*batch out"]) -> tuple[Array, Array]:
+        mean, shift = jnp.split(output, 2, axis=-1)
+        shift = self.opening / _OPEN * MOST_SHIFT * jnp.tanh(shift / MOST_SHIFT)
+        return mean, jax.nn.softplus(self.raw_scale + shift)
+
+    def scheduled(self, share: Float[Array, ""]) -> "HeteroscedasticLikelihood":
+        opening = jnp.round(_OPEN * jnp.clip(share / OPENING, 0.0, 1.0)).astype(self.opening.dtype)
+        return eqx.tree_at(lambda likelihood: likelihood.opening, self, opening)

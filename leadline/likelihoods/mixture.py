@@ -1,0 +1,99 @@
+"""The predictive distribution of a number: a mixture over restarts, weight samples and depths."""
+
+import abc
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Mixture(abc.ABC):
+    """One mixture for every row; a component has a mean and a scale for each of the row's targets.
+
+    A subclass says which distribution the components have (`component_cdf`, `log_densities`). Fields after `share` are
+    arrays [components, rows, targets].
+    """
+
+    share: Float[np.ndarray, " components"]
+    mean: Float[np.ndarray, "components rows targets"]
+    scale: Float[np.ndarray, "components rows targets"]
+
+    @abc.abstractmethod
+    def component_cdf(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
+        """P(target <= y) under every component."""
+
+    @abc.abstractmethod
+    def log_densities(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
+        """Of every target alone, under every component."""
+
+    def cdf(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"]:
+        """Of every target alone."""
+        return np.tensordot(self.share, self.component_cdf(y), axes=1)
+
+    def log_density(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, " rows"]:
+        """Of the targets of a row together: given the component they are independent."""
+        log_density = self.log_densities(y).sum(axis=2)
+        return np.asarray(scipy.special.logsumexp(log_density, axis=0, b=self.share[:, None]))
+
+    def moments(self) -> tuple[Float[np.ndarray, "rows targets"], Float[np.ndarray, "rows targets"]]:
+        """The mean and the variance of every target."""
+        mean = np.tensordot(self.share, self.mean, axes=1)
+        return mean, np.tensordot(self.share, np.square(self.scale) + np.square(self.mean - mean), axes=1)
+
+    def quantile(self, level: float | Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"]:
+        """The y with cdf(y) = level, by bisection between ends that surely hold it, to twelve digits."""
+        low, high = self.ends(level)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def ends(self, level: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Between which the quantile lies: Cantelli's inequality, for every component."""
+        reach = np.sqrt(np.maximum(level, 1 - level) / np.minimum(level, 1 - level))
+        return (self.mean - reach * self.scale).min(axis=0), (self.mean + reach * self.scale).max(axis=0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n rows targets"]:
+        """`n` draws of every target alone, by the inverse of its distribution function."""
+        return np.stack([self.quantile(rng.uniform(size=self.mean.shape[1:])) for _ in range(n)])
+
+    def reweighed(self, factor: Float[np.ndarray, " components"]) -> "Mixture":
+        """With other shares of the components."""
+        return replace(self, share=self.share * factor)
+
+    def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
+        """With the same mean, and all deviations from it so many times as large, where such a family can be."""
+        return self
+
+    can_widen = False
+    """Whether `widened` does anything."""
+
+    def target(self, i: int) -> "Mixture":
+        """That of one target."""
+        some: dict[str, Any] = {name: value[..., i : i + 1] for name, value in vars(self).items() if name != "share"}
+        return replace(self, **some)
+
+
+class GaussianMixture(Mixture):
+    """Of Gaussians."""
+
+    can_widen = True
+
+    def component_cdf(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
+        return scipy.special.ndtr((y - self.mean) / self.scale)
+
+    def log_densities(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
+        return -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
+
+    def ends(self, level: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The components' own quantiles."""
+        ends = self.mean + scipy.special.ndtri(level) * self.scale
+        return ends.min(axis=0), ends.max(axis=0)
+
+    def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
+        centre = np.tensordot(self.share, self.mean, axes=1)
+        return replace(self, mean=centre + factor * (self.mean - centre), scale=factor * self.scale)

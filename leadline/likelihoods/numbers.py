@@ -1,0 +1,106 @@
+"""What all likelihoods of numbers share, and those with Gaussian noise."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from leadline._checks import InvalidArgumentError
+from leadline.backend.numerics import mean_and_scale
+from leadline.likelihoods.base import Likelihood
+from leadline.likelihoods.mixture import GaussianMixture, Mixture
+
+
+class NumberLikelihood(Likelihood):
+    """p(y | output) for `n_targets` numbers that are independent given the output.
+
+    A subclass says which distribution they have (`log_prob`, `mean_and_scale`) and, with `components` and `mixture`,
+    what many of them are together.
+    """
+
+    common_validation: ClassVar[bool] = True
+    mixture: ClassVar[Callable[..., Mixture]]
+    """The predictive distribution from the shares of its components and what `components` says of each."""
+
+    @property
+    @abc.abstractmethod
+    def n_targets(self) -> int:
+        """How many numbers a row has to predict."""
+
+    @property
+    @abc.abstractmethod
+    def least_scale(self) -> Float[Array, "*runs targets"]:
+        """The smallest noise that there can be."""
+
+    @abc.abstractmethod
+    def mean_and_scale(
+        self, output: Float[Array, "*batch out"]
+    ) -> tuple[Float[Array, "*batch targets"], Float[Array, "*batch targets"]]:
+        """The mean and the standard deviation of y, given the output."""
+
+    def components(self, output: Float[Array, "*batch out"]) -> PyTree[Float[Array, "*batch targets"]]:
+        """What a component of the `mixture` is made of."""
+        return self.mean_and_scale(output)
+
+    def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 targets"]:
+        """E[y] and E[y^2]; averaged, they give the predictive mean and variance."""
+        mean, scale = self.mean_and_scale(output)
+        return jnp.stack([mean, jnp.square(mean) + jnp.square(scale)], axis=-2)
+
+    def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch targets"]:
+        """The variance of y."""
+        return jnp.square(self.mean_and_scale(output)[1])
+
+    def uncertainty(self, moments: np.ndarray) -> np.ndarray:
+        """The variance of y."""
+        return moments[..., 1, :] - np.square(moments[..., 0, :])
+
+    def change(self, expected: np.ndarray, got: np.ndarray) -> float:
+        """Of a mean or a deviation, in predictive deviations.
+
+        The noise is a floor: far from zero, the difference of the moments has no digits left.
+        """
+        least = np.square(np.asarray(self.least_scale)).reshape(-1, self.n_targets).min(axis=0)
+        (mean, deviation), (new_mean, new_deviation) = (
+            (moments[:, 0], np.sqrt(np.maximum(moments[:, 1] - moments[:, 0] ** 2, least)))
+            for moments in (expected, got)
+        )
+        return float(np.max(np.abs([new_mean - mean, new_deviation - deviation]) / deviation))
+
+    @staticmethod
+    def scaling(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[Any, Any]:
+        """What is subtracted from the targets, and what they are divided by, before the network sees them."""
+        return mean_and_scale(y, weight)
+
+    def labels(self, y: np.ndarray) -> None:
+        return None
+
+    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
+        variance = np.average(np.square(y - np.average(y, axis=0, weights=weight)), axis=0, weights=weight)
+        return float(np.sum(0.5 * np.log(2 * np.pi * np.e * np.maximum(variance, 1e-12))))
+
+    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
+        y = np.asarray(y, float)
+        y = y[:, None] if y.ndim == 1 else y
+        if y.shape != (n_rows, self.n_targets):
+            must = f"must hold {self.n_targets} numbers for each of {n_rows} rows"
+            raise InvalidArgumentError(f"{must}, got shape {y.shape}.", name)
+        if not np.all(np.isfinite(y)):
+            raise InvalidArgumentError(f"must be finite, got {y[~np.isfinite(y)][0]}.", name)
+        return y
+
+
+class GaussianNoise(NumberLikelihood):
+    """N(y | mean, diag(scale^2)) (eq. 1a); a subclass says how an output has mean and scale."""
+
+    mixture: ClassVar[Callable[..., Mixture]] = GaussianMixture
+
+    def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch targets"]) -> Float[Array, "*batch"]:
+        mean, scale = self.mean_and_scale(output)
+        if y.shape != mean.shape:
+            raise InvalidArgumentError(f"must have the shape of the predicted means, {mean.shape}, got {y.shape}.", "y")
+        return jnp.sum(jax.scipy.stats.norm.logpdf(y, mean, scale), axis=-1)

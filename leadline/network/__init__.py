@@ -1,0 +1,1 @@
+"""The unbounded network, its layers and its blocks."""

@@ -1,0 +1,78 @@
+"""What every block can do, and the blocks by their names."""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+from jaxtyping import Array, Float, Key, PyTree
+
+from leadline.network.layers import Draw
+
+BLOCKS: "dict[str, type[Block]]" = {}
+"""Those that have a name, by it."""
+
+
+class Block(eqx.Module):
+    """f_l and g_l: one more layer, and the head that reads the network off at its depth.
+
+    A block says how rows enter the network, how a state takes one step, and how it is read off. `layer` and `head` are
+    modules with a `kl()`, of whatever arrays they need: growth, the optimiser, packing and files know only that the one
+    is used at every depth from its own on, the other at its own alone. All blocks but the first have one shape.
+    """
+
+    name: ClassVar[str] = ""
+    has_kernel: ClassVar[bool] = False
+    """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head."""
+
+    parts: ClassVar[tuple[type, ...]] = ()
+    """The modules that it is made of: a model file holds these."""
+
+    layer: Any
+    head: Any
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if cls.__dict__.get("name"):
+            BLOCKS[cls.name] = cls
+
+    @abc.abstractmethod
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
+        """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def enter(x: Float[Array, "batch in"]) -> PyTree:
+        """The state that the first block takes a step from."""
+
+    @abc.abstractmethod
+    def step(self, state: PyTree, *, key: Key[Array, ""], draw: Draw) -> PyTree:
+        """f_l: the state one layer further."""
+
+    @abc.abstractmethod
+    def read(self, state: PyTree, *, key: Key[Array, ""], draw: Draw) -> Float[Array, "batch out"]:
+        """g_l: what the network puts out at this depth."""
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> tuple[int, int, int]:
+        """Inputs, width and outputs."""
+
+    @abc.abstractmethod
+    def check_sizes(self, stack: tuple[int, ...], n_in: int, width: int, n_outputs: int) -> None:
+        """Refuse, with a ValueError, arrays of a file that are of other sizes; `stack` has the axes in front."""
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        """The axes in front, where this is not one block but a stack of them."""
+        return self.layer.stack
+
+    def pack(self) -> "Block":
+        """The same block with its layer and its head as one array each: how training keeps it."""
+        return self._replace(self.layer.pack(), self.head.pack())
+
+    def unpack(self) -> "Block":
+        """The block that was packed, or the stack of them."""
+        return self._replace(self.layer.unpack(), self.head.unpack())
+
+    def _replace(self, *parts: Any) -> "Block":
+        return eqx.tree_at(lambda block: (block.layer, block.head), self, parts)

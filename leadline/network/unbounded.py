@@ -1,0 +1,178 @@
+"""The unbounded network of eq. 2 and Figure 1: shared layers, and a head at every depth."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from leadline._checks import check_choice, check_integer
+from leadline.backend.device import backend
+from leadline.backend.loops import bounded_scan
+from leadline.backend.random import fold_in
+from leadline.network.blocks import BLOCKS, Block
+from leadline.network.layers import Draw, GaussianLinear
+
+Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
+
+
+class UnboundedNetwork(eqx.Module):
+    """Omega_L = g_L o f_L o ... o f_0 for every L up to the capacity.
+
+    `deeper` holds the blocks 1 .. capacity, stacked. The capacity is only how much is stored at the moment: `grow` adds
+    layers and changes nothing else, and the cost of `depths` follows the deepest layer asked for.
+    """
+
+    first: Block
+    deeper: Block
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        *,
+        width: int = 32,
+        capacity: int = 8,
+        block: str = "dense",
+        key: Key[Array, ""],
+        **weights: Any,
+    ):
+        """An untrained network.
+
+        Args:
+            n_inputs, n_outputs, width: the sizes of its blocks.
+            capacity: hidden layers stored beyond the first.
+            block: the name of what it is made of.
+            key: block l is drawn from it, folded with l: the same weights whenever the block is added.
+            weights: how the weights start and what their prior is, in `GaussianLinear`'s own arguments.
+        """
+        check_integer("n_inputs", n_inputs, 1)
+        check_integer("width", width, 1)
+        check_integer("capacity", capacity, 1)
+        check_integer("n_outputs", n_outputs, 1)
+        check_choice("block", block, BLOCKS)
+        kind = BLOCKS[block]
+        self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
+        draw = eqx.filter_vmap(lambda key: kind(width, width, n_outputs, key=key, **weights))
+        self.deeper = draw(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
+
+    def pack(self) -> "UnboundedNetwork":
+        """The same network with every layer and head as one array: how training keeps it."""
+        return self._replace(self.first.pack(), jax.vmap(type(self.deeper).pack)(self.deeper))
+
+    def unpack(self) -> "UnboundedNetwork":
+        """The network that was packed."""
+        return self._replace(self.first.unpack(), self.deeper.unpack())
+
+    def _replace(self, *blocks: Block) -> "UnboundedNetwork":
+        return eqx.tree_at(lambda network: (network.first, network.deeper), self, blocks)
+
+    @property
+    def capacity(self) -> int:
+        """Hidden layers stored beyond the first."""
+        return self.deeper.stack[-1]
+
+    @property
+    def width(self) -> int:
+        """Units of a layer."""
+        return self.deeper.sizes[1]
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of x."""
+        return self.first.sizes[0]
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that a head puts out."""
+        return self.first.sizes[2]
+
+    def depths(
+        self,
+        x: Float[Array, "batch in"],
+        readout: Readout = lambda fixed, params, output: output,
+        fixed: PyTree = None,
+        params: PyTree = None,
+        *,
+        highest: int | Int[Array, ""],
+        key: Key[Array, ""],
+        draw: Draw,
+    ) -> tuple[PyTree, Float[Array, " depths"]]:
+        """One pass: `readout(fixed, params, Omega_L(x))` and KL[q(theta | L) || p(theta | L)] for L = 0 .. capacity.
+
+        Only the layers and heads up to `highest` are evaluated; the other rows are zero.
+        `readout` runs inside the loop over depths and must take what it needs as `fixed` (not differentiated) or
+        `params`. Every layer and head draws its noise from `key` folded with a number of its own (2L and
+        2L + 1), so a larger capacity changes no draw.
+        """
+        highest = jnp.asarray(highest)
+        if self.first.has_kernel and backend().kernels_fit(self.n_inputs, self.width, self.n_outputs):
+            return self._depths_by_kernels(x, partial(readout, fixed, params), highest, key, draw)
+        body = partial(_visit, readout, draw)
+        shared = (fixed, key)
+        start = (self.first.enter(x), jnp.zeros((), x.dtype))
+        carry, first = body(jnp.array(-1), shared, params, start, self.first)
+        _, deeper = bounded_scan(body, shared, params, carry, self.deeper, highest)
+        return jax.tree.map(_join, first, deeper)
+
+    def _depths_by_kernels(
+        self,
+        x: Float[Array, "batch in"],
+        readout: Callable[[Float[Array, "batch out"]], PyTree],
+        highest: Int[Array, ""],
+        key: Key[Array, ""],
+        draw: Draw,
+    ) -> tuple[PyTree, Float[Array, " depths"]]:
+        """`depths`, with all layers walked by one kernel (`backend/kernels.py`)."""
+        from leadline.backend.kernels import Weights, walk, widened  # takes long to import
+
+        depth = jnp.arange(self.capacity + 1)
+        highest = jnp.minimum(highest, self.capacity)  # a step that will not be taken may ask for more
+        units = max(self.n_inputs, self.width)
+
+        def of_all(function: Callable[[Block, Array], PyTree]) -> tuple[PyTree, PyTree]:
+            """What a function says of the first block, and of the others."""
+            return function(self.first.unpack(), depth[0]), jax.vmap(function)(self.deeper.unpack(), depth[1:])
+
+        def weights(read: Callable[[GaussianLinear, Key[Array, ""]], Array]) -> Weights:
+            def matrices(block: Block, depth: Array) -> Weights:
+                layer = read(block.layer, fold_in(key, 2 * depth))
+                head = read(block.head, fold_in(key, 2 * depth + 1))
+                return Weights(widened(layer, units, units), widened(head, self.n_outputs, units))
+
+            return jax.tree.map(_join, *of_all(matrices))
+
+        if draw == "weights":
+            mean, variance = weights(lambda layer, key: layer.sample(key)), None
+        else:
+            mean, variance = (weights(lambda layer, _, i=i: layer.moments()[i]) for i in range(2))
+        x = jnp.pad(x, ((0, 0), (0, units - self.n_inputs)))
+        outputs = walk(x.T, mean, variance, jax.random.key_data(key), highest)
+        layer_kl, head_kl = jax.tree.map(_join, *of_all(lambda block, _: (block.layer.kl(), block.head.kl())))
+        values = jax.vmap(lambda output: readout(output.T))(outputs)
+        inside = depth <= highest
+        return jax.tree.map(
+            lambda a: jnp.where(inside.reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros_like(a)),
+            (values, jnp.cumsum(layer_kl) + head_kl),
+        )
+
+
+def _join(first: Array, others: Array) -> Array:
+    return jnp.concatenate([first[None], others])
+
+
+def _visit(
+    readout: Readout, draw: Draw, i: Any, shared: PyTree, params: PyTree, carry: PyTree, block: Block
+) -> tuple[PyTree, PyTree]:
+    """Block i + 1: one layer further, and what its head says."""
+    fixed, key = shared
+    state, path_kl = carry
+    depth = i + 1
+    block = block.unpack()
+    state = block.step(state, key=fold_in(key, 2 * depth), draw=draw)
+    path_kl = path_kl + block.layer.kl()  # sum over l = 0 .. L of KL[q(f_l) || p(f_l)], eq. 9
+    output = block.read(state, key=fold_in(key, 2 * depth + 1), draw=draw)
+    return (state, path_kl), (readout(fixed, params, output), path_kl + block.head.kl())

@@ -1,0 +1,162 @@
+"""What came of a training: one evaluation, one record, whoever asks."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from leadline._version import __version__
+from leadline.backend.device import device_name
+from leadline.files.records import Record
+from leadline.inference.predict import depth_masses, predict
+from leadline.inference.pruning import effective_widths
+from leadline.inference.recipes import get_recipe
+from leadline.inference.restarts import (
+    Restarts,
+    describe_depth,
+    describe_free_energy,
+    evaluate_side_by_side,
+    evaluation_keys,
+)
+from leadline.likelihoods.mixture import Mixture
+from leadline.metrics import OfClasses, OfNumbers, measured
+from leadline.training.loop import Trained, train
+from leadline.training.problem import Problem
+from leadline.training.run import Watch
+from leadline.training.settings import Settings, check_own_name
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit: its record, and what a picture needs."""
+
+    record: Record
+    restarts: Restarts
+    problem: Problem
+    said: OfClasses | OfNumbers
+    """Of every row of the test part."""
+
+
+def run_fits(
+    problems: Sequence[Problem], settings: Sequence[Settings], watch: Watch | None = None, *, brief: bool = False
+) -> list[Fit]:
+    """Train problems that have a test part side by side, and evaluate them (see `train` and `evaluate`)."""
+    for problem, one in zip(problems, settings, strict=True):
+        check_own_name(one.recipe, problem.likelihood)
+    return evaluate(problems, train(problems, settings, watch=watch), brief=brief)
+
+
+def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = False) -> list[Fit]:
+    """How the restarts of every fit predict its test part, how deep they are, and what they cost.
+
+    Args:
+        problems: of the fits.
+        trained: what training gave.
+        brief: whether to leave out the free energy and the units in use.
+
+    Returns:
+        A fit for every problem.
+    """
+    classes = problems[0].likelihood.kind == "classes"
+    tested = (_of_classes if classes else _of_numbers)(problems, trained)
+    learned = [{}] * len(problems) if brief else _costs(problems, trained)
+    masses = depth_masses(trained.model)
+    fits = []
+    for i, (problem, (restarts, said, more)) in enumerate(zip(problems, tested, strict=True)):
+        own = {
+            **problem.about,
+            **describe_depth(masses[trained.runs_of(i)], restarts.share),
+            **learned[i],
+            **more,
+            "temperature": float(trained.temperature[i]),
+            "epochs": trained.epochs_of_fits[i],
+            "seconds": round(trained.seconds, 3),
+            "compile_seconds": round(trained.compile_seconds, 3),
+            "interrupted": trained.interrupted or None,
+        }
+        if trained.validation_nll:
+            own["validation_nll"] = {str(t): float(nll[i]) for t, nll in trained.validation_nll.items()}
+        record = make_record(trained.settings[i], said, own)
+        fits.append(Fit(record, restarts, problem, said))
+    return fits
+
+
+def make_record(settings: Settings, said: OfClasses | OfNumbers | None, more: dict[str, Any]) -> Record:
+    """A record: the settings, the measures of what is said of the test rows (if there are any), and more."""
+    where = {"device": device_name(), "version": __version__}
+    return Record(**{**settings.in_words(), **where, "measures": {} if said is None else measured(said), **more})
+
+
+Tested = list[tuple[Restarts, OfClasses | OfNumbers, dict[str, Any]]]
+
+
+def _of_classes(problems: Sequence[Problem], trained: Trained) -> Tested:
+    """All runs at once: one by one, a GPU would idle."""
+    k, models, seeds = trained.n_restarts, trained.model, [one.seed for one in trained.settings]
+    tests = [_test(problem) for problem in problems]
+    x = np.repeat(np.stack([x for x, _ in tests]), k, axis=0)
+    n_samples = -(-get_recipe(trained.settings[0].recipe).n_samples // k)
+    each = predict(models, x, n_samples=n_samples, key=evaluation_keys(models, seeds))
+    means = [each[trained.runs_of(i)].mean(axis=0) for i in range(len(problems))]
+    return [
+        (trained.restarts(i), OfClasses(mean, y), {}) for i, (mean, (_, y)) in enumerate(zip(means, tests, strict=True))
+    ]
+
+
+def _of_numbers(problems: Sequence[Problem], trained: Trained) -> Tested:
+    """The rows held out calibrate the restarts; the test part is looked at when all is done."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(partial(_of_one, trained), range(len(problems)), problems))
+
+
+def _of_one(trained: Trained, i: int, problem: Problem) -> tuple[Restarts, OfNumbers, dict[str, Any]]:
+    x, y = problem.train
+    held = trained.validation_rows[trained.runs_of(i)][0]
+    restarts = trained.restarts(i).calibrated(x[held], y[held])
+    calibration = restarts.calibration
+    assert calibration is not None
+    scale = 1.0 if problem.units is None else problem.units.y_scale
+    shift = np.log(scale)
+
+    def measure(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return restarts.by_mixture(_said_by_mixture, x, y[:, None]).T
+
+    error, mixture, gaussian, level = measure(*_test(problem))
+    said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level)
+    more = {"spread": float(calibration.spread[0]), "largest_share": float(calibration.share.max())}
+    if len(held):
+        more["validation_ll"] = float(np.mean(measure(x[held], y[held])[1]) - shift)
+    return restarts, said, more
+
+
+def _said_by_mixture(mixture: Mixture, y: np.ndarray) -> np.ndarray:
+    """For every row: the error of the mean, the log densities of the mixture and of the Gaussian with its moments, and
+    the level of the central interval that y is on the edge of."""
+    mean, variance = mixture.moments()
+    error = (y - mean)[:, 0]
+    gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+    level = np.abs(2 * mixture.cdf(y)[:, 0] - 1)
+    return np.stack([error, mixture.log_density(y), gaussian, level], axis=1)
+
+
+def _test(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    assert problem.test is not None, "a problem is evaluated on its test part"
+    return problem.test
+
+
+def _costs(problems: Sequence[Problem], trained: Trained) -> list[dict[str, Any]]:
+    """The free energy of every fit's training rows, and the units in use."""
+    k, models, seeds = trained.n_restarts, trained.model, [one.seed for one in trained.settings]
+    x, y = (np.repeat(np.stack([problem.train[i] for problem in problems]), k, axis=0) for i in range(2))
+    widths = effective_widths(models)
+    costs = jax.tree.map(np.asarray, evaluate_side_by_side(models, seeds, x, y))
+
+    def of_fit(i: int) -> dict[str, Any]:
+        own = trained.runs_of(i)
+        return {"effective_width": widths[own], **describe_free_energy(*jax.tree.map(lambda a: a[own], costs))}
+
+    return [of_fit(i) for i in range(len(problems))]

@@ -1,0 +1,42 @@
+"""As many chunks at a time as there are cores: a second core gains nothing within one small training."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any
+
+from leadline.backend.device import n_cores
+from leadline.studies.runners.base import Done, Runner, Work
+from leadline.training.interruption import Interruption
+from leadline.training.progress import Progress
+
+
+class AllCores(Runner):
+    """Threads: XLA computes without Python's lock."""
+
+    def run(
+        self,
+        chunks: Sequence[Any],
+        work: Work,
+        prepare: Callable[[Any], None],
+        report: Callable[[int, Progress], None],
+        stopped: threading.Event,
+    ) -> Iterator[Done]:
+        def begin(i: int, chunk: Any) -> Done | None:
+            return None if stopped.is_set() else work(chunk, partial(report, i), stopped.is_set)
+
+        with Interruption() as interruption, ThreadPoolExecutor(n_cores()) as pool:
+            waiting = {pool.submit(begin, i, chunk) for i, chunk in enumerate(chunks)}
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        done = future.result()
+                        if done is not None:
+                            yield done
+                    if interruption.asked:
+                        stopped.set()  # those at work end soon, and those that wait do not begin
+            finally:
+                if waiting:
+                    stopped.set()

@@ -1,0 +1,49 @@
+"""One chunk after the other, in this process: for a GPU, and where a chunk is large."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from leadline.studies.runners.base import Done, Runner, Work
+from leadline.training.progress import Progress
+
+
+@dataclass(frozen=True)
+class InTurn(Runner):
+    """With `ahead`, the programs of a chunk's evaluation and of the next chunk are compiled while it trains."""
+
+    ahead: bool = False
+
+    def run(
+        self,
+        chunks: Sequence[Any],
+        work: Work,
+        prepare: Callable[[Any], None],
+        report: Callable[[int, Progress], None],
+        stopped: threading.Event,
+    ) -> Iterator[Done]:
+        with ThreadPoolExecutor(1) as aside:
+            prepared: list[Future[None]] = []
+
+            for i, chunk in enumerate(chunks):
+
+                def tell(now: Progress, i: int = i) -> None:
+                    report(i, now)  # this one's training is compiled
+                    if self.ahead:
+                        prepared.extend(aside.submit(_try, prepare, one) for one in chunks[len(prepared) : i + 2])
+
+                wait(prepared)
+                done = work(chunk, tell, stopped.is_set)
+                if done is None:
+                    stopped.set()
+                    return
+                yield done
+
+
+def _try(prepare: Callable[[Any], None], chunk: Any) -> None:
+    """What goes wrong here goes wrong again when it is trained, and is heard."""
+    with suppress(Exception):
+        prepare(chunk)

@@ -1,0 +1,233 @@
+"""A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from leadline import metrics
+from leadline._checks import InvalidArgumentError
+from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.files.records import Record
+from leadline.files.tables import TableFormat, encode, targets
+from leadline.inference.model import run_model
+from leadline.inference.predict import evaluate_free_energy
+from leadline.inference.restarts import evaluation_keys
+from leadline.studies.evaluate import make_record
+from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
+from leadline.training.settings import Settings, options
+
+if TYPE_CHECKING:
+    import pandas
+
+HISTORY_ROWS = 200
+"""Epochs that a record keeps of the history."""
+
+NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
+"""Parameters that decide nothing about the result."""
+
+Estimator = DepthClassifier | DepthRegressor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows to train on and the rows kept apart."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -> Parts:
+    """Keep a share of the rows apart; classes in proportion where they have enough rows."""
+    if not 0 <= test < 1:
+        raise InvalidArgumentError(f"`test` must be a share of the rows from 0 to below 1, got {test}.")
+    x, y = encode(frame, fmt), targets(frame, fmt)
+    n_test = round(test * len(x))
+    if n_test == 0:
+        return Parts(x, y, x[:0], y[:0])
+    if len(x) - n_test < 2:
+        raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
+    counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
+    stratify = y if counts.min() >= 2 and n_test >= len(counts) else None
+    train, kept = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
+    return Parts(x[train], y[train], x[kept], y[kept])
+
+
+def make_estimator(task: str, settings: Settings, *, noise: str = "constant", verbose: bool = False) -> Estimator:
+    """An estimator with such settings, checked, so that nothing is begun that cannot be finished."""
+    if task == "classification" and noise != "constant":
+        raise InvalidArgumentError(f"is that of a number, and the target is a class, got {noise!r}.", "noise")
+    said = {name: getattr(settings, one.name) for name, one in options("estimator").items()}
+    said |= {"random_state": settings.seed, "verbose": verbose}
+    estimator = DepthClassifier(**said) if task == "classification" else DepthRegressor(**said, noise=noise)
+    settings.resolved(estimator._likelihood)
+    return estimator
+
+
+def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple[float, float, float]:
+    """The least and the most seconds that a fit usually takes, and its memory in bytes; rough, for one CPU core.
+
+    A step costs 2 ms and its multiplications, of which a core does 25 in a nanosecond; an ordinary table needs as many
+    steps as `OwnLength` makes at least, or ten times as many. Compilation takes 15 s.
+    """
+    settings = estimator.settings().resolved(estimator._likelihood)
+    n_restarts, width = settings.n_restarts or 1, settings.width
+    n_rows, n_inputs = parts.x.shape
+    n_outputs = len(np.unique(parts.y)) if fmt.task == "classification" else 1
+    assert isinstance(settings.batch_size, int)
+    batch = min(n_rows, settings.batch_size)
+    products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
+    steps_per_epoch = -(-n_rows // batch)
+    least = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch) * (0.002 + products / 25e9)
+    memory = 4e8 + 40 * parts.x.size + 300 * n_restarts * width * (n_inputs + 8 * width)
+    return 15 + least, 15 + 10 * least, memory
+
+
+def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -> Record:
+    """The settings, how the rows kept apart are predicted, and what was learned, under the record's names."""
+    said = estimator.said_of(parts.x_test, parts.y_test) if len(parts.x_test) else None
+    more = {
+        "name": name,
+        "task": fmt.task,
+        "target": fmt.target,
+        "columns": [{"name": column.name, "words": column.words()} for column in fmt.columns],
+        "table": fmt.to_json(),
+        "n_rows": len(parts.x) + len(parts.x_test),
+        "n_test": len(parts.x_test),
+        "n_features": parts.x.shape[1],
+        "seed": estimator.random_state,
+        "temperature": estimator.temperature_,
+        "epochs": estimator.n_iter_,
+        "seconds": round(estimator.fit_seconds_, 3),
+        "interrupted": estimator.interrupted_ or None,
+        **_curves(said, parts.y_test),
+        "depth_pmf": estimator.depth_pmf_.tolist(),
+        "depth_prior_pmf": _prior(estimator, len(estimator.depth_pmf_)),
+        "depth_mean": estimator.depth_mean_,
+        "depth_std": estimator.depth_std_,
+        "depth_mode": estimator.depth_mode_,
+        "depth_support": list(estimator.depth_support_),
+        "effective_width": estimator.effective_width(),
+        "free_energy": estimator.free_energy_,
+        "free_energy_terms": estimator.free_energy_terms_,
+        "validation_nll": estimator.validation_nll_ or None,
+        "history": _thinned(estimator.history_),
+        "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
+    }
+    if isinstance(estimator, DepthClassifier):
+        more["classes"] = [str(label) for label in estimator.classes_]
+        more["class_shares"] = {str(label): float(np.mean(parts.y == label)) for label in estimator.classes_}
+    return make_record(estimator.settings().resolved(estimator._likelihood), said, more)
+
+
+def _curves(said: metrics.OfClasses | metrics.OfNumbers | None, y: np.ndarray) -> dict[str, Any]:
+    """How honest the predictions are, in more than one number."""
+    if said is None:
+        return {}
+    if isinstance(said, metrics.OfClasses):
+        rows, confidence, right = (np.nan_to_num(column).tolist() for column in metrics.reliability(*said))
+        return {"reliability": {"rows": rows, "confidence": confidence, "right": right}}
+    levels = [round(0.05 * i, 2) for i in range(1, 20)]
+    observed = [float(np.mean(said.level <= level)) for level in levels]
+    return {"coverage_curve": {"level": levels, "observed": observed}, "target_std": float(np.std(y))}
+
+
+def _prior(estimator: Estimator, least: int) -> list[float]:
+    """p(L) as far as it has one part in a thousand, or q(L) any mass."""
+    pmf = np.asarray(run_model(estimator.model_, 0).depth_prior.pmf(), float)
+    return pmf[: max(least, int(np.flatnonzero(pmf > 1e-3).max()) + 1)].tolist()
+
+
+def _thinned(history: dict[str, np.ndarray]) -> dict[str, Any]:
+    n = len(history["free_energy"])
+    rows = np.unique(np.linspace(0, n - 1, min(n, HISTORY_ROWS)).round().astype(int))
+    return {name: np.round(np.asarray(column[rows], float), 5).tolist() for name, column in history.items()}
+
+
+def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, np.ndarray]:
+    """The columns of a table of predictions."""
+    parts = estimator.uncertainty(x)
+    if isinstance(estimator, DepthClassifier):
+        probabilities = estimator.predict_proba(x)
+        columns = {target: estimator.classes_[probabilities.argmax(axis=1)]}
+        columns |= {f"p({label})": probabilities[:, i] for i, label in enumerate(estimator.classes_)}
+        unit = "nats"
+    else:
+        mean, std = estimator.predict(x, return_std=True)
+        below, above = estimator.predict_interval(x, 0.9).T
+        columns = {target: mean, "std": std, "low_90": below, "high_90": above}
+        unit = "variance"
+    return columns | {f"{name}_{unit}": getattr(parts, name) for name in ("noise", "weights", "depth")}
+
+
+def compare_depths(
+    parts: Parts,
+    depths: list[Any],
+    settings: Settings | None = None,
+    *,
+    task: str,
+    noise: str = "constant",
+    verbose: bool = False,
+) -> list[dict[str, Any]]:
+    """Fit the same table with several depth families (or depths), and set them side by side.
+
+    The lowest free energy is the family that explains the training rows best at the least cost; the likelihood says how
+    it predicts.
+
+    Args:
+        parts: the rows to train on, and those kept apart.
+        depths: names of families, numbers of hidden layers, or pairs of distributions.
+        settings: of all of them, but for the depth.
+        task: classification or regression.
+        noise: of a number.
+        verbose: whether a progress line is shown.
+
+    Returns:
+        For each: the free energy of the training rows with its Monte Carlo error, the likelihood of the test rows with
+        its standard error, and the depth.
+    """
+    settings, x, y, x_test, y_test = settings or Settings(), parts.x, parts.y, parts.x_test, parts.y_test
+    rows = []
+    fits = [replace(settings, depth=depth) for depth in depths]
+    estimators = [make_estimator(task, one, noise=noise, verbose=verbose) for one in fits]
+    for depth, estimator in zip(depths, estimators, strict=True):
+        estimator.fit(x, y)
+        log_p = _log_likelihood(estimator, x_test, y_test)
+        rows.append(
+            {
+                "depth": depth,
+                "free_energy": estimator.free_energy_,
+                "free_energy_error": _free_energy_error(estimator, x, y),
+                "nll": float(-log_p.mean()) if len(log_p) else None,
+                "nll_error": float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None,
+                "depth_mean": estimator.depth_mean_,
+                "depth_std": estimator.depth_std_,
+                "depth_mode": estimator.depth_mode_,
+                "epochs": estimator.n_iter_,
+            }
+        )
+    return rows
+
+
+def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if len(x) == 0:
+        return np.empty(0)
+    said = estimator.said_of(x, y)
+    if isinstance(said, metrics.OfNumbers):
+        return said.log_mixture
+    chosen = said.probabilities[np.arange(len(said.y)), said.y]
+    return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
+
+
+def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> float:
+    """The standard error of a free energy from 32 weight samples, from as many in batches of four."""
+    standardised, y = estimator.training_rows(x, y)
+    totals = []
+    for i in range(8):
+        keys = evaluation_keys(estimator.model_, estimator.seed_, 100 + i)
+        terms = evaluate_free_energy(estimator.model_, standardised, y, n_samples=4, key=keys)
+        totals.append(float(np.mean(terms.total)))
+    return float(np.std(totals, ddof=1) / np.sqrt(8))

@@ -1,0 +1,61 @@
+"""What is to be learned: rows, and what kind of target they have."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from leadline.likelihoods import Likelihood
+
+Rows = tuple[Any, Any]
+"""x [rows, in] and y [rows] or [rows, targets]."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Those of a table: the network sees columns and targets of mean 0 and deviation 1.
+
+    What there is for one number is a number, and for several an array.
+    """
+
+    x_mean: np.ndarray
+    x_scale: np.ndarray
+    y_mean: Any = 0.0
+    y_scale: Any = 1.0
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """As the network takes them."""
+        return (x - self.x_mean) / self.x_scale
+
+    def targets(self, y: np.ndarray) -> np.ndarray:
+        """As the network takes them."""
+        return (y - self.y_mean) / self.y_scale
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to learn from, and what their targets are.
+
+    Args:
+        train: x and y, as the network takes them.
+        validation: rows that it is validated on, or the share of the training rows that is held out for that.
+        likelihood: of the targets.
+        weight: a row counts as much as so many such rows.
+        test: rows to measure on, when all is done.
+        units: of the rows, where they were standardised.
+        about: what it is, under the record's names.
+    """
+
+    train: Rows
+    validation: Rows | float
+    likelihood: Likelihood
+    weight: Any = None
+    test: Rows | None = None
+    units: Units | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        """All that training sees of it, as arrays."""
+        given = (self.train, self.validation, self.weight)
+        return tuple(tuple(map(np.asarray, part)) if isinstance(part, tuple) else part for part in given)

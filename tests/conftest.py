@@ -6,10 +6,9 @@ import sys
 import warnings
 from pathlib import Path
 
-# Compiled programs of their own, for every worker: what two write at once, one may read half.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
-    Path(__file__).parents[1] / ".pytest_cache" / f"programs-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
-)
+# Compiled programs, the same for all workers: with a bound on their size JAX locks the directory.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
+os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**31)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
 import jaxtyping
@@ -24,6 +23,14 @@ with install_import_hook("leadline", "tests.typechecker.checked"):
 import jax
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+LONG = ("test_seams", "test_training", "test_docs", "test_kernels", "test_tables", "test_reproduce", "test_estimators")
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take long begin first, so that no worker waits for another at the end."""
+    items.sort(key=lambda item: next((i for i, name in enumerate(LONG) if item.path.stem == name), len(LONG)))
 
 
 @pytest.fixture(params=["float32", "float64"])

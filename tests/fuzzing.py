@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leadline import InvalidArgumentError, modelfile
+from leadline import InvalidArgumentError
+from leadline.files import models as modelfile
+from tests.training_of import train_on
 
 FORBIDDEN = ("exec", "os.system", "os.exec", "os.spawn", "subprocess.Popen", "pickle.find_class", "socket.connect")
 """Events that Python announces, and that no reader may cause."""
@@ -223,11 +225,11 @@ def mutated_table(text: str, rng: random.Random) -> bytes:
 
 def _states(x: np.ndarray, y: np.ndarray, folder: Path) -> Any:
     """The last state of a training that has left its checkpoints in the folder."""
-    from leadline import CategoricalLikelihood, train
+    from leadline import CategoricalLikelihood
 
     states = []
     given = {"width": 4, "epochs": 3, "seeds": [0], "n_restarts": 2, "on_call": states.append}
-    train((x, y), (x, y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
+    train_on((x, y), (x, y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
     return states[-1]
 
 
@@ -279,7 +281,7 @@ class Targets:
 
     def csv(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         """As `leadline fit` reads a table, and then `leadline predict`."""
-        from leadline.tables import encode, learn_format, read_table, targets
+        from leadline.files.tables import encode, learn_format, read_table, targets
 
         path = self.folder / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
         if path.suffix == ".parquet":
@@ -304,25 +306,27 @@ class Targets:
 
     def checkpoint_file(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         """Half of them with a right checksum."""
-        from leadline.training import checkpoint
+        from leadline.files import checkpoints
+        from leadline.files.trees import DamagedError
+        from leadline.training.checkpoint import trees_like, understood
 
         if rng.random() < 0.5:
             content = mutated(self.checkpoint, rng)
         else:
-            payload = mutated(checkpoint._unwrapped(self.checkpoint), rng)
-            content = checkpoint._wrapped(payload)
+            payload = mutated(checkpoints.unwrapped(self.checkpoint), rng)
+            content = checkpoints.wrapped(payload)
 
         def read() -> None:
             try:
-                checkpoint._decode(content, self.state)
-            except checkpoint._DamagedError as error:
+                understood(*checkpoints.decode(content, trees_like(self.state)))
+            except DamagedError as error:
                 raise InvalidArgumentError(str(error).splitlines()[0]) from error
 
         return self.folder / "kept", read
 
     def record(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
-        from leadline.experiments.records import read_record
-        from leadline.tables import TableFormat, encode, read_table, unseen_levels
+        from leadline.files.records import read_record
+        from leadline.files.tables import TableFormat, encode, read_table, unseen_levels
 
         path = self.folder / "record.json"
         columns = [
@@ -331,7 +335,10 @@ class Targets:
         ]
         table = {"columns": columns, "target": "label", "task": "regression"}
         table |= {"ignored": {"second": "it is left out"}, "target_kind": "number"}
-        record = {"depth_pmf": [0.5, 0.5], "seed": 1, "table": table}
+        settings = {"recipe": "leadline", "depth": "normal", "width": 4, "temperature": 0.15, "n_restarts": 2}
+        settings |= {"epochs": 3, "seed": 1, "seconds": 1.0, "device": "cpu", "version": "0.1.0"}
+        depth = {"depth_pmf": [0.5, 0.5], "depth_mean": 0.5, "depth_std": 0.5, "depth_mode": 0, "depth_support": [0, 1]}
+        record = {**settings, **depth, "table": table}
         if rng.random() < 0.02:
             path.write_text('{"depth_pmf": ' + "[" * 100_000 + "]" * 100_000 + "}")
         elif rng.random() < 0.5:
@@ -341,7 +348,7 @@ class Targets:
 
         def read() -> None:
             """As `leadline predict` does."""
-            fmt = TableFormat.from_json(read_record(self.folder).get("table", {}))
+            fmt = TableFormat.from_json(read_record(self.folder).table or {})
             frame = read_table(self.folder / "table.csv", fmt)
             unseen_levels(frame, fmt)
             encode(frame, fmt)

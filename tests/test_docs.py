@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.depth import FAMILIES
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -42,6 +44,14 @@ def test_python_runs(page, tmp_path, monkeypatch):
         if said is not None:
             assert words(printed.getvalue()) == words(said), f"{name(page)}, line {lines_before}"
     pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
+def _what_a_page_adds_goes_with_it():
+    before = dict(FAMILIES)
+    yield
+    FAMILIES.clear()
+    FAMILIES.update(before)
 
 
 def anchors(page):

@@ -72,9 +72,8 @@ def test_a_certain_mistake_is_costly_but_finite():
 
 
 def test_the_measures_of_a_regression_are_plain_means():
-    got = metrics.of_numbers(
-        np.array([3.0, -4.0]), np.array([-1.0, -2.0]), np.array([-1.5, -2.5]), np.array([0.5, 0.93])
-    )
+    said = np.array([3.0, -4.0]), np.array([-1.0, -2.0]), np.array([-1.5, -2.5]), np.array([0.5, 0.93])
+    got = metrics.measured(metrics.OfNumbers(*said))
     assert got == pytest.approx(
         {"rmse": 12.5**0.5, "ll_mixture": -1.5, "ll_gaussian": -2.0}
         | {"coverage_50": 0.5, "coverage_90": 0.5, "coverage_95": 1.0}

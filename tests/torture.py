@@ -45,7 +45,7 @@ RUN = "from leadline.cli import main; main()"
 
 KILL_WHILE_WRITING = """
 import os, signal, sys
-from leadline import _files
+from leadline.files import whole as _files
 from leadline.cli import main
 calls, (kind, at) = 0, (sys.argv[1], int(sys.argv[2]))
 def dying(function, name_of):

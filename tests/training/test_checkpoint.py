@@ -5,11 +5,14 @@ import os
 import resource
 import signal
 import warnings
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+import pandas as pd
 import pytest
 
 from leadline import (
@@ -17,12 +20,18 @@ from leadline import (
     CategoricalLikelihood,
     GaussianLikelihood,
     InvalidArgumentError,
+    Problem,
+    Settings,
     TrainingDivergedError,
-    train,
 )
-from leadline.training import checkpoint, loop, run
-from leadline.training.checkpoint import CheckpointWarning, clear, fingerprint
+from leadline._identity import identity
+from leadline.files import checkpoints
+from leadline.files.checkpoints import CheckpointWarning, clear
+from leadline.files.trees import DamagedError
+from leadline.training import loop, run
+from leadline.training.checkpoint import trees_like, understood
 from leadline.training.run import TrainingSlowedWarning
+from tests.training_of import train_on
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -31,7 +40,7 @@ Y = (X[:, 0] * X[:, 1] > 0).astype(int)
 
 def training(folder=None, **options):
     given = {"epochs": 200, "width": 8, "seeds": [1, 2], "n_restarts": 2, "checkpoint_every": 0.0, **options}
-    return train((X, Y), (X, Y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
+    return train_on((X, Y), (X, Y), CategoricalLikelihood(2), checkpoint_dir=folder, **given)
 
 
 def assert_same_bits(one, other):
@@ -39,7 +48,7 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(a, b)
     for name in one.history:
         np.testing.assert_array_equal(one.history[name], other.history[name])
-    assert one.epochs_of_seeds == other.epochs_of_seeds
+    assert one.epochs_of_fits == other.epochs_of_fits
 
 
 def stop_after(calls):
@@ -90,16 +99,16 @@ def test_a_length_that_the_data_decide_is_decided_alike(tmp_path):
     x = RNG.normal(size=(80, 1))
     given = ((x, x + 0.1 * RNG.normal(size=(80, 1))), 0.2, GaussianLikelihood(1))
     options = {"own_length": True, "epochs": 400, "width": 4, "seeds": [3, 4], "n_restarts": 1}
-    alone = train(*given, **options)
+    alone = train_on(*given, **options)
     for calls in (2, 3):  # before and after the decision, perhaps
-        train(*given, checkpoint_dir=tmp_path, checkpoint_every=0.0, on_call=stop_after(calls), **options)
-    resumed = train(*given, checkpoint_dir=tmp_path, **options)
+        train_on(*given, checkpoint_dir=tmp_path, checkpoint_every=0.0, on_call=stop_after(calls), **options)
+    resumed = train_on(*given, checkpoint_dir=tmp_path, **options)
     assert_same_bits(resumed, alone)
 
 
 def test_layers_that_grew_are_kept(tmp_path):
     """q(L) starts beyond the layers that are stored at first."""
-    from leadline.distributions import NormalDepth
+    from leadline.depth import NormalDepth
 
     deep = (NormalDepth(0.0, 5.0), NormalDepth(9.0, 2.0, 0.025, 0.975))
     options = {"depth": deep, "epochs": 12, "seeds": [1], "n_restarts": 1, "recipe": "leadline"}
@@ -168,7 +177,8 @@ def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp
     states = []
     training(tmp_path, on_call=states.append, epochs=5)
     content = sorted(tmp_path.iterdir())[-1].read_bytes()
-    whole = checkpoint._decode(content, states[-1])
+    like = trees_like(states[-1])
+    whole = understood(*checkpoints.decode(content, like))
     for harmed in (
         dataclasses.replace(whole, history=jax.tree.map(lambda a: a[:-1], whole.history)),
         dataclasses.replace(whole, state=jax.tree.map(lambda a: a[:1] if a.ndim else a, whole.state)),
@@ -177,8 +187,9 @@ def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp
             whole, state=eqx.tree_at(lambda s: s.best.network.deeper, whole.state, replace_fn=lambda t: _shorter(t))
         ),
     ):
-        with pytest.raises(checkpoint._DamagedError, match=r"its (history|state)"):
-            checkpoint._decode(checkpoint._encode(harmed), states[-1])
+        trees = {name: getattr(harmed, name) for name in like}
+        with pytest.raises(DamagedError, match=r"its (history|state)"):
+            understood(*checkpoints.decode(checkpoints.encode(trees, 0.0), like))
 
 
 def _shorter(deeper):
@@ -205,8 +216,8 @@ def test_every_flipped_bit_is_noticed(tmp_path):
     for place in places:
         broken = bytearray(content)
         broken[place] ^= 1 << (int(place) % 8)
-        with pytest.raises(checkpoint._DamagedError):
-            checkpoint._unwrapped(bytes(broken))
+        with pytest.raises(DamagedError):
+            checkpoints.unwrapped(bytes(broken))
 
 
 def test_a_disk_that_is_full_does_not_stop_the_training(alone, tmp_path):
@@ -258,9 +269,9 @@ def test_clear_removes_checkpoints_and_nothing_else(tmp_path):
     clear(folder)  # and again
 
 
-def test_a_fingerprint_is_of_bits_and_words():
+def test_an_identity_is_of_bits_and_words():
     given = (np.arange(3.0), jax.random.key(1), "words", None, 0.5)
-    assert fingerprint(*given) == fingerprint(np.arange(3.0), jax.random.key(1), "words", None, 0.5)
+    assert identity(*given) == identity(np.arange(3.0), jax.random.key(1), "words", None, 0.5)
     others = [
         (np.arange(3), jax.random.key(1), "words", None, 0.5),
         (np.nextafter(np.arange(3.0), 9), jax.random.key(1), "words", None, 0.5),
@@ -269,7 +280,25 @@ def test_a_fingerprint_is_of_bits_and_words():
         (np.arange(3.0), jax.random.key(1), "words", None, 0.25),
         (np.arange(3.0)[:, None], jax.random.key(1), "words", None, 0.5),
     ]
-    assert len({fingerprint(*given), *(fingerprint(*other) for other in others)}) == 7
+    assert len({identity(*given), *(identity(*other) for other in others)}) == 7
+
+
+def test_an_identity_knows_functions_by_what_they_do():
+    """Not by their places in memory; nor are two alike that differ in a number."""
+    halves = [identity(lambda t: 1 - 0.5 * t) for _ in range(2)]
+    assert halves[0] == halves[1]
+    rates = (0.5, 0.9)
+    differ = [lambda t: 1 - 0.9 * t, lambda t, rate=0.5: 1 - rate * t, *(lambda t, r=r: t * r for r in rates)]
+    differ += [partial(np.multiply, 2), partial(np.multiply, 3), optax.scale_by_adam(0.9), optax.scale_by_adam(0.8)]
+    assert len({halves[0], *map(identity, differ)}) == 1 + len(differ)
+    assert identity(optax.scale_by_adam(0.8)) == identity(optax.scale_by_adam(0.8))
+
+
+def test_rows_in_a_frame_are_rows():
+    x = np.arange(400.0).reshape(200, 2)
+    changed = np.where(x == 200, -1.0, x)
+    frames = [Problem((pd.DataFrame(a), x[:, 0]), 0.1, GaussianLikelihood(1)) for a in (x, changed)]
+    assert Settings().identity(frames[0]) != Settings().identity(frames[1])
 
 
 def diverging(folder=None, rate=30.0, **options):
@@ -352,7 +381,7 @@ def test_a_clock_that_jumps_changes_nothing(alone, tmp_path, monkeypatch):
     class Clock:
         perf_counter = monotonic = time = staticmethod(lambda: float(jumps.normal() * 1e5))
 
-    for module in (run, checkpoint):
+    for module in (run, checkpoints):
         monkeypatch.setattr(module, "time", Clock)
     training(tmp_path, on_call=stop_after(3), checkpoint_every=1e3)
     assert_same_bits(training(tmp_path, checkpoint_every=1e3), alone)

@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from leadline import CategoricalLikelihood, NormalDepth, init_models
-from leadline.training.loop import run_model
+from leadline import CategoricalLikelihood, NormalDepth, init_models, run_model
 from leadline.training.optimiser import init_optimiser, update
 from tests.tolerances import CLOSED_FORM
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy, train
+from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy
+from leadline.inference.restarts import restart_keys
 from leadline.training import loop
 from leadline.training.data import held_out, n_held_out
-from leadline.training.loop import restart_keys
 from leadline.training.pace import FLAT_STEPS, MIN_LOOKS, MIN_STEPS, SCHEDULED, FixedLength, OwnLength, Paces
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 from tests.training.test_training import assert_same_bits
+from tests.training_of import train_on
 
 GUESSING = np.log(2)
 
@@ -129,7 +130,7 @@ def test_several_paces_are_each_as_if_alone():
         np.testing.assert_array_equal(getattr(together.clock, name), np.repeat(own, 2))
 
 
-@pytest.mark.parametrize("recipe", ["leadline", "written"])
+@pytest.mark.parametrize("recipe", ["leadline", pytest.param("written", marks=pytest.mark.slow)])
 def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
     """Its validation part decides for it; when it is done, it waits for the others as it is."""
     rng = np.random.default_rng(0)
@@ -137,8 +138,8 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
     y = np.stack([rng.integers(2, size=60), x[1, :, 0] > 0]).astype(int)  # nothing to learn, and something
     settings = {"likelihood": CategoricalLikelihood(2), "width": 4, "n_restarts": 2, "own_length": True, "epochs": 1500}
     settings["recipe"] = recipe
-    together = train((list(x), list(y)), 0.2, seeds=[1, 2], **settings)
-    alone = [train((x[i], y[i]), 0.2, seeds=[1 + i], **settings) for i in range(2)]
+    together = train_on((list(x), list(y)), 0.2, seeds=[1, 2], **settings)
+    alone = [train_on((x[i], y[i]), 0.2, seeds=[1 + i], **settings) for i in range(2)]
     assert together.epochs == max(one.epochs for one in alone) > min(one.epochs for one in alone)
     for i, one in enumerate(alone):
         n = one.epochs
@@ -163,7 +164,7 @@ def test_a_depth_that_is_learned_may_take_more_steps(depth, apart, most, monkeyp
     data = ((rng.normal(size=(60, 2)), rng.integers(2, size=60)), 0.2, CategoricalLikelihood(2))
     recipe = dataclasses.replace(RECIPES["leadline"], deepest_start=apart)
     given = {"width": 4, "n_restarts": 2, "batch_size": 16, "own_length": True, "seeds": [1, 2]}
-    assert train(*data, depth=depth, recipe=recipe, **given).epochs_of_seeds == most
+    assert train_on(*data, depth=depth, recipe=recipe, **given).epochs_of_fits == most
 
 
 @pytest.mark.parametrize(("n_rows", "share", "n"), [(100, 0.1, 10), (7, 0.1, 1), (33, 0.2, 7), (12, 0.25, 3)])
@@ -213,7 +214,7 @@ WEIGHT = RNG.integers(1, 4, 60)
 @pytest.fixture(scope="module")
 def run():
     def run(seed):
-        return train(
+        return train_on(
             (X, Y),
             0.1,
             CategoricalLikelihood(2),
@@ -285,10 +286,10 @@ def test_a_row_of_weight_three_costs_as_much_as_three_rows(training):
 @pytest.mark.parametrize("weight", [np.zeros(60), -np.ones(60), np.full(60, np.nan), np.full(60, np.inf)])
 def test_weights_must_be_positive(weight):
     with pytest.raises(InvalidArgumentError, match="`weight` must be positive and finite, got"):
-        train((X, Y), 0.2, CategoricalLikelihood(2), weight=weight, own_length=True, epochs=3, seeds=[0])
+        train_on((X, Y), 0.2, CategoricalLikelihood(2), weight=weight, own_length=True, epochs=3, seeds=[0])
 
 
 @pytest.mark.parametrize("share", [0.999, 1.0])
 def test_a_validation_share_must_leave_rows(share):
     with pytest.raises(InvalidArgumentError, match=f"`validation` must leave rows to train on, got {share} of 60 rows"):
-        train((X, Y), share, CategoricalLikelihood(2), own_length=True, epochs=3, seeds=[0])
+        train_on((X, Y), share, CategoricalLikelihood(2), own_length=True, epochs=3, seeds=[0])

@@ -22,6 +22,8 @@ from leadline import (
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
+    Problem,
+    Settings,
     TrainingDivergedError,
     init_models,
     predict,
@@ -29,16 +31,17 @@ from leadline import (
     uncertainty,
 )
 from leadline.datasets import spiral_parts
-from leadline.recipes import TEMPERATURES
+from leadline.inference.recipes import TEMPERATURES
 from leadline.training import loop
 from leadline.training import run as calls
 from leadline.training.data import check_tables, make_data, make_part
-from leadline.training.epochs import Task, train_epochs, train_epochs_lightly
+from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
 from leadline.training.run import TrainingSlowedWarning
 from leadline.training.state import fresh_layers, grow, init_state, shelve
 from leadline.training.storage import Storage
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
+from tests.training_of import train_on
 
 LIKELIHOOD = CategoricalLikelihood(2)
 KEYS = jnp.stack([jax.random.key(seed) for seed in (3, 4)])
@@ -50,7 +53,7 @@ DIVING_RECIPE = dataclasses.replace(
 )
 
 DATA = {"data": PARTS["train"], "validation": PARTS["validation"], "likelihood": LIKELIHOOD}
-small_train = partial(train, **DATA, recipe="written", width=4, batch_size=32)
+small_train = partial(train_on, **DATA, recipe="written", width=4, batch_size=32)
 
 
 def assert_same_bits(a, b):
@@ -64,7 +67,7 @@ def make_task(recipe, n_runs, epochs):
     """So many epochs on PARTS, validated after each."""
     tables = [check_tables(name, *PARTS[name], LIKELIHOOD) for name in ("train", "validation")]
     n, m = (x.shape[1] for x, _, _ in tables)
-    return Task(
+    return Plan(
         data=make_data("data", *tables),
         table=jnp.zeros(n_runs, jnp.int32),
         train=make_part(np.tile(np.arange(n), (n_runs, 1)), n),
@@ -162,7 +165,7 @@ def test_a_model_that_is_the_best_while_layers_are_on_the_shelf_has_them_as_they
 
 def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
     recipe = dataclasses.replace(RECIPES["written"], warm_up_power=1.23)  # not compiled by another test
-    run = partial(train, likelihood=LIKELIHOOD, width=4, batch_size=32, depth="categorical", seeds=[0])
+    run = partial(train_on, likelihood=LIKELIHOOD, width=4, batch_size=32, depth="categorical", seeds=[0])
     x, y = PARTS["train"]
 
     def compilations(n_rows, epochs, **changes):
@@ -336,7 +339,7 @@ def test_regression_learns_the_noise():
     x = rng.uniform(-1, 1, (512, 1))
     y = 0.8 * x[:, 0] + 0.1 * rng.standard_normal(512)
     recipe = dataclasses.replace(RECIPES["written"], initial_scale=0.05, learning_rate=0.01)
-    result = train(
+    result = train_on(
         (x, y), (x, y), GaussianLikelihood(), depth=1, recipe=recipe, width=4, batch_size=64, epochs=150, seeds=[0]
     )
     assert float(result.model.likelihood.scale[0, 0]) == pytest.approx(0.1, rel=0.15)
@@ -352,7 +355,7 @@ def test_divergence_is_one_sentence_and_never_a_result():
         pytest.warns(TrainingSlowedWarning, match="by epoch 1"),
         pytest.raises(TrainingDivergedError, match=r"diverged by epoch 1 for the seeds \[0\]"),
     ):
-        train(**DATA, depth=40, recipe="written", width=32, batch_size=32, epochs=2, seeds=[0])
+        train_on(**DATA, depth=40, recipe="written", width=32, batch_size=32, epochs=2, seeds=[0])
 
 
 def test_settings_that_have_no_finite_free_energy_are_refused():
@@ -366,8 +369,8 @@ def test_settings_that_have_no_finite_free_energy_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"seeds": [-1]}, "`seeds` must be a whole number of at least 0, got -1."),
-        ({"seeds": [2**40]}, "`seeds` must be at most 2147483647, got 1099511627776."),
+        ({"seeds": [-1]}, "`seed` must be a whole number of at least 0, got -1."),
+        ({"seeds": [2**40]}, "`seed` must be at most 2147483647, got 1099511627776."),
         ({"epochs": 0}, "`epochs` must be a whole number of at least 1, got 0."),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
         ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
@@ -377,17 +380,24 @@ def test_settings_that_have_no_finite_free_energy_are_refused():
         ({"temperature": -1.0}, '`temperature` must be a number of at least 0 or "auto", got -1.0.'),
         ({"temperature": "warm"}, "`temperature` must be a number of at least 0 or \"auto\", got 'warm'."),
         ({"n_restarts": 0}, "`n_restarts` must be a whole number of at least 1, got 0."),
-        ({"seeds": []}, "`seeds` must hold at least one seed, got none."),
+        ({"seeds": []}, "`settings` must be one, or one for each of 1 fits, got 0."),
         (
-            {"validation": ([PARTS["test"][0]] * 2, [PARTS["test"][1]] * 2)},
-            "`validation` must be one set of rows or one for each of 1 seeds, got 2.",
+            {"seeds": [1, 2], "data": ([PARTS["test"][0]] * 3, [PARTS["test"][1]] * 3)},
+            "`settings` must be one, or one for each of 3 fits, got 2.",
         ),
     ],
 )
 def test_wrong_settings_get_one_sentence(arguments, message):
     with pytest.raises(InvalidArgumentError) as error:
-        train(**{**small_train.keywords, "epochs": 1, "seeds": [0], **arguments})
+        train_on(**{**small_train.keywords, "epochs": 1, "seeds": [0], **arguments})
     assert message in str(error.value)
+
+
+def test_problems_of_two_kinds_do_not_train_side_by_side():
+    rows = Problem(PARTS["train"], PARTS["validation"], LIKELIHOOD)
+    other = dataclasses.replace(rows, validation=0.2)
+    with pytest.raises(InvalidArgumentError, match="`problem` must all have one likelihood, and rows or one share"):
+        train([rows, other], Settings(epochs=1))
 
 
 @pytest.mark.usefixtures("as_users_have_it")
@@ -404,7 +414,7 @@ def test_wrong_settings_get_one_sentence(arguments, message):
 )
 def test_wrong_data_get_one_sentence(x, y, message):
     with pytest.raises(InvalidArgumentError) as error:
-        train((x, np.array(y)), PARTS["validation"], LIKELIHOOD, epochs=1, seeds=[0])
+        train_on((x, np.array(y)), PARTS["validation"], LIKELIHOOD, epochs=1, seeds=[0])
     assert str(error.value) == message
 
 
@@ -413,7 +423,7 @@ def test_noise_that_depends_on_the_input_is_kept_as_open_as_it_was(stop_early):
     """A training that ends before its time leaves the noise that it has trained with."""
     x = np.linspace(-1, 1, 32)[:, None]
     likelihood = HeteroscedasticLikelihood(1)
-    result = train(
+    result = train_on(
         *[(x, x)] * 2, likelihood, width=4, batch_size=32, epochs=20, seeds=[0], on_call=lambda state: stop_early
     )
     assert result.interrupted == stop_early

@@ -1,0 +1,98 @@
+"""Compiled programs: kept on disk for the next process, and forgotten before they are too many for this one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from leadline.backend.compilation import make_room
+
+# 0.1 s of compilation, and whether it was spent
+COMPILE = """if True:
+    import jax, leadline
+    import jax.numpy as jnp
+    hits = []
+    jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
+    def slow(x):
+        for i in range(200):
+            x = jnp.sort(x) @ x + i
+        return x
+    jax.jit(slow)(jnp.ones((3, 3)))
+    print(jax.config.jax_compilation_cache_dir, "/jax/compilation_cache/cache_hits" in hits)
+"""
+
+
+def run(**environment):
+    """Where programs are kept, and whether one was found there."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    command = [sys.executable, "-c", COMPILE]
+    done = subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    folder, hit = done.stdout.split()
+    return folder, hit == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where the cache lies is the system's business")
+def test_the_next_process_reads_what_this_one_compiled(tmp_path):
+    """Though a process was killed while it wrote a program there."""
+    folder = str(tmp_path / "leadline" / "programs")
+    os.makedirs(folder)
+    Path(folder, "jit_half-0123-cache").write_bytes(b"half")
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, False)
+    assert any("jit_slow" in name for name in os.listdir(folder))
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, True)
+
+
+def test_jax_s_own_settings_come_first(tmp_path):
+    own, other = tmp_path / "own", tmp_path / "other"
+    assert run(XDG_CACHE_HOME=str(own), JAX_COMPILATION_CACHE_DIR=str(other)) == (str(other), False)
+    assert run(XDG_CACHE_HOME=str(own), JAX_ENABLE_COMPILATION_CACHE="0") == ("None", False)
+    assert not own.exists()
+
+
+def test_a_home_that_cannot_be_written_does_no_harm(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert run(XDG_CACHE_HOME=str(tmp_path / "file")) == ("None", False)
+
+
+def test_the_directory_is_locked_and_does_not_grow_for_ever(tmp_path):
+    """JAX forgets the oldest program where the next would be too much: two of some 150 kB, and a bound of 250."""
+    given = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_MAX_SIZE": "250000"}
+    folder = Path(run(**given)[0])
+    (folder / ".lockfile").unlink()
+    old = next(folder.glob("jit_slow*-cache"))
+    old.rename(folder / "jit_older-0123-cache")
+    next(folder.glob("jit_slow*-atime")).rename(folder / "jit_older-0123-atime")
+    assert run(**given) == (str(folder), False)
+    assert [path.name.split("-")[0] for path in folder.glob("*-cache")] == ["jit_slow"]
+    assert (folder / ".lockfile").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux counts them")
+def test_programs_are_forgotten_before_they_are_too_many():
+    def mappings():
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    traced = []
+
+    @jax.jit
+    def program(x):
+        traced.append(x.shape)
+        return jnp.cumsum(jnp.sin(x))
+
+    program(jnp.ones(5))
+    make_room(most_mappings=10**9)
+    program(jnp.ones(5))
+    assert len(traced) == 1
+    before = mappings()
+    make_room(most_mappings=2 * before)
+    program(jnp.ones(5))
+    assert len(traced) == 1
+    make_room(most_mappings=before // 2)
+    assert mappings() < before
+    program(jnp.ones(5))
+    assert len(traced) == 2

@@ -1,0 +1,166 @@
+"""The command line, as a real process; wrong arguments in this one."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leadline.files.directories import output
+from tests.tolerances import MANY_SUMS
+
+LEADLINE = [str(Path(sys.executable).with_name("leadline"))]
+SCHEMA = {
+    "recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts", "n_test",
+    "accuracy", "nll", "brier", "ece",
+    "depth_pmf", "depth_mean", "depth_std", "depth_mode", "depth_support",
+    "effective_width", "free_energy", "free_energy_terms", "seconds", "device", "version",
+    "block", "learning_rate", "batch_size", "compile_seconds",
+}  # fmt: skip
+
+
+def leadline(*arguments, cwd=None):
+    return subprocess.run([*LEADLINE, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
+
+
+def ctrl_c_after(word, seconds, *command):
+    """What a command says that hears Ctrl-C so long after a word."""
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while word not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130, stderr
+    return stdout, stderr
+
+
+def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
+    out = tmp_path / "run"
+    chosen = ("--recipe", "written", "--temperature", "auto")
+    done = leadline("spiral", "--omega", 4, "--epochs", 3, *chosen, "--out", out)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((out / "record.json").read_text())
+    assert set(record) == SCHEMA | {"validation_nll"}
+    tried = record["validation_nll"]
+    assert record["temperature"] == float(min(tried, key=tried.get))
+    assert f"temperature      {record['temperature']:g} (lowest validation NLL of" in done.stdout
+    assert record["omega"] == 4
+    assert record["epochs"] == 3
+    assert record["recipe"] == "written"
+    assert 0 <= record["accuracy"] <= 100
+    assert sum(record["depth_pmf"]) == pytest.approx(1, abs=1e-5)
+    assert record["depth_mean"] == pytest.approx(sum(k * p for k, p in enumerate(record["depth_pmf"])))
+    terms = record["free_energy_terms"]
+    total = terms["expected_nll"] + terms["depth_kl"] + terms["weight_kl"]
+    assert record["free_energy"] == pytest.approx(total, rel=1e-5)
+    shares = terms["weight_kl_by_layer"]
+    assert sum(shares["layers"] + shares["heads"]) == pytest.approx(terms["weight_kl"], rel=MANY_SUMS)
+    assert (out / "spiral.png").read_bytes().startswith(b"\x89PNG")
+    for words in ("test accuracy", "test nll", "L = 0", "seconds"):
+        assert words in done.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["record.json", "spiral.png"]
+
+    before = (out / "record.json").read_bytes()
+    again = leadline("spiral", "--epochs", 3, "--out", out)
+    assert again.returncode == 2
+    assert again.stderr == f"leadline: `out` {out} holds a finished record already; choose another or use --force.\n"
+    assert (out / "record.json").read_bytes() == before
+
+
+def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path):
+    out = tmp_path / "run"
+    arguments = ("--omega", 4, "--epochs", 1_000_000, "--restarts", 1, "--out", out)
+    stdout, stderr = ctrl_c_after("epoch", 1.0, *LEADLINE, "spiral", *arguments)
+    assert "Traceback" not in stderr
+    assert "stopped by Ctrl-C" in stdout
+    record = json.loads((out / "record.json").read_text())
+    assert record["interrupted"] is True
+    assert 1 <= record["epochs"] < 1_000_000
+
+    assert "and the same command goes on from there." in stderr
+    with output(out, force=False) as checkpoints:  # an interrupted record is not a finished one
+        assert len(list(checkpoints.glob("*.checkpoint"))) in (1, 2)
+
+    other = leadline("spiral", "--omega", 5, "--epochs", 3, "--restarts", 1, "--out", out)
+    assert other.returncode == 2
+    assert f"`out` {out} holds an unfinished training with omega 4.0, epochs 1000000; give it the same" in other.stderr
+    assert json.loads((out / "record.json").read_text()) == record
+
+
+def test_ctrl_c_while_compiling_ends_at_once(tmp_path, monkeypatch):
+    """Nothing is written, and the interpreter does not end under JAX's feet, which crashes now and then."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "0")
+    end = "import atexit; atexit.register(print, 'the interpreter ends')"
+    command = (sys.executable, "-c", f"{end}; from leadline.cli import main; main()")
+    stdout, stderr = ctrl_c_after(
+        "compiling", 0.5, *command, "spiral", "--epochs", 1_000_000, "--out", tmp_path / "run"
+    )
+    assert stdout == ""
+    assert "leadline: interrupted; nothing was written.\n" in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
+    (tmp_path / "spiral.png").mkdir()
+    done = leadline("spiral", "--omega", 4, "--epochs", 3, "--restarts", 1, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"leadline: note: `out`: cannot write {tmp_path / 'spiral.png'}: Is a directory; " in done.stderr
+    assert done.stdout.endswith(f"wrote            {tmp_path / 'record.json'}\n")
+    assert json.loads((tmp_path / "record.json").read_text())["epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
+        (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
+        (["--recipe", "secret"], "`recipe` must be one of leadline, published, written, got 'secret'."),
+        (["--depth", "gamma"], "`depth` must be one of normal, poisson, categorical, a whole number of at least 0,"),
+        (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
+        (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),
+        (["--depth=²"], "`depth` must be one of normal, poisson, categorical,"),
+        (["--depth", "99999999999"], "`depth` must be at most 1022, got"),
+        (["--seed", "99999999999999999999"], "`seed` must be at most 2147483647, got 99999999999999999999."),
+        (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),
+        (["--temperature", "warm"], '`temperature` must be a number of at least 0 or "auto", got'),
+        (["--restarts", "0"], "`restarts` must be a whole number of at least 1, got 0."),
+        (["--checkpoint-every", "-1"], "Invalid value for '--checkpoint-every'"),
+        (["--epochs", "many"], "Invalid value for '--epochs'"),
+        (["--omegga", "1"], "No such option"),
+    ],
+)
+def test_wrong_arguments_exit_with_status_2_and_one_sentence(tmp_path, arguments, message, leadline_here):
+    done = leadline_here("spiral", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = leadline("spiral", "--epochs", 1, "--out", tmp_path / "file")
+    assert done.returncode == 2
+    assert done.stderr == f"leadline: `out` must be a directory, got the file {tmp_path / 'file'}.\n"
+    done = leadline("spiral", "--epochs", 1, "--out", tmp_path / "file" / "below")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_help_answer_at_once():
+    import leadline as package
+
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import jax, pandas, sklearn.utils.estimator_checks"], check=True)
+    imports = time.monotonic() - start
+    start = time.monotonic()
+    assert leadline("--version").stdout == f"leadline {package.__version__}\n"
+    assert "--omega" in leadline("spiral", "--help").stdout
+    assert time.monotonic() - start < 2 * 4 * imports  # two commands; compiling anything would take far longer

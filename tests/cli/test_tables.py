@@ -1,0 +1,143 @@
+"""`leadline fit`, `predict`, `report` and `compare` on files, as real processes; wrong arguments in this one."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from leadline import DepthClassifier, load
+from leadline.files.tables import TableFormat, encode, read_table
+from tests.cli.test_spirals import leadline
+
+SMALL = ("--width", 4, "--restarts", 2, "--epochs", 30)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    """A table with two classes that a number and a category decide, and a fit to it."""
+    directory = tmp_path_factory.mktemp("classes")
+    rng = np.random.default_rng(0)
+    size, colour = rng.normal(size=120), rng.choice(["red", "blue"], 120)
+    kind = np.where(size + (colour == "red") > 0.5, "big", "small")
+    rows = [["size", "colour", "kind"], *zip(size, colour, kind, strict=True)]
+    with (directory / "things.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    done = leadline("fit", directory / "things.csv", "--target", "kind", "--out", directory / "run", *SMALL)
+    return directory, done
+
+
+def test_fit_says_what_it_does_and_writes_a_model_and_a_record(classes):
+    directory, done = classes
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "108 rows to train on, 12 kept apart; classification of `kind` from",
+        "size: number",
+        "colour: category of 2: blue, red",
+        "expecting",
+        "accuracy",
+        "L = 0",
+    ):
+        assert words in done.stdout
+    assert "compiling" in done.stderr
+    record = json.loads((directory / "run" / "record.json").read_text())
+    assert (record["n_rows"], record["n_test"], record["n_features"]) == (120, 12, 3)
+    assert record["classes"] == ["big", "small"]
+    assert record["epochs"] <= 30
+    assert sum(record["reliability"]["rows"]) == 12
+    assert len(record["history"]["free_energy"]) == record["epochs"]
+
+
+def test_predict_writes_what_the_model_says(classes):
+    directory, _ = classes
+    (directory / "new.csv").write_text("colour,size,more\nred,3.0,x\ngreen,-3.0,y\n")
+    done = leadline("predict", directory / "run", directory / "new.csv", "--out", directory / "p.csv")
+    assert done.returncode == 0, done.stderr
+    assert "column `colour` has categories that were not trained on: green" in done.stderr
+    with (directory / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    model = load(directory / "run" / "model.safetensors")
+    fmt = TableFormat.from_json(json.loads((directory / "run" / "record.json").read_text())["table"])
+    expected = model.predict_proba(encode(read_table(directory / "new.csv", fmt), fmt))
+    written = [[float(row["p(big)"]), float(row["p(small)"])] for row in rows]
+    np.testing.assert_allclose(written, expected, rtol=1e-5)  # six digits are written
+    assert [row["kind"] for row in rows] == model.classes_[expected.argmax(axis=1)].tolist()
+    assert set(rows[0]) == {"kind", "p(big)", "p(small)", "noise_nats", "weights_nats", "depth_nats"}
+
+
+def test_report_is_one_page(classes):
+    directory, _ = classes
+    done = leadline("report", directory / "run")
+    assert done.returncode == 0, done.stderr
+    text = (directory / "run" / "report.html").read_text()
+    assert "things.csv" in text
+    assert "<svg" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+def test_compare_sets_families_side_by_side(classes):
+    directory, _ = classes
+    done = leadline(
+        "compare", directory / "things.csv", "--target", "kind", "--depth", "normal,0", "--test", 0.1, "--quiet", *SMALL
+    )
+    assert done.returncode == 0, done.stderr
+    head, normal, none, foot = done.stdout.splitlines()
+    assert "free energy (108 rows)" in head
+    assert normal.startswith("normal")
+    assert none.startswith("0 ")
+    assert (normal + none).count("*") == 1
+    assert foot.startswith("* lowest")
+
+
+def test_regression_in_its_own_units(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    rows = [["x", "price"], *zip(x, 1000 + 50 * x + rng.normal(size=80), strict=True)]
+    with (tmp_path / "houses.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    done = leadline("fit", tmp_path / "houses.csv", "--target", "price", "--out", tmp_path / "run", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "test rmse" in done.stdout
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert record["task"] == "regression"
+    assert 0 <= record["coverage_50"] <= record["coverage_90"] <= record["coverage_95"] <= 1
+    done = leadline("predict", tmp_path / "run", tmp_path / "houses.csv", "--out", tmp_path / "p.csv", "--quiet")
+    assert (done.returncode, done.stdout) == (0, "")
+    with (tmp_path / "p.csv").open() as file:
+        table = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    assert all(row["low_90"] < row["price"] < row["high_90"] for row in table)
+    classifier = DepthClassifier(max_iter=1, n_restarts=2, width=4).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
+    classifier.save(tmp_path / "run" / "model.safetensors")
+    done = leadline("predict", tmp_path / "run", tmp_path / "houses.csv", "--out", tmp_path / "p.csv")
+    assert "the record and the model in" in done.stderr
+    assert done.returncode == 2
+    assert 900 < np.mean([row["price"] for row in table]) < 1100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("fit", "none.csv", "--target", "y", "--out", "run"), "none.csv"),
+        (("fit", "a.csv", "--target", "z", "--out", "run"), "`target` must be a column of the table, got 'z'"),
+        (("fit", "gaps.csv", "--target", "y", "--out", "run"), "use `--impute`"),
+        (("fit", "a.csv", "--target", "y", "--out", "run", "--recipe", "soup"), "`recipe` must be one of"),
+        (("fit", "a.csv", "--target", "y", "--out", "run", "--test", "1.5"), "`test` must be a share"),
+        (("predict", "nowhere", "a.csv", "--out", "p.csv"), "`run` must be a directory with a record.json"),
+        (("fit", "one.csv", "--target", "y", "--out", "run"), "The table must have at least two rows, got 1."),
+        (("fit", "a.csv", "--target", "y", "--out", "run", "--restarts", "0"), "`restarts` must be a whole number"),
+        (("predict", "nowhere", "a.csv", "--out", "p.parquet"), "`out` must end in .csv or .csv.gz, got p.parquet."),
+        (("predict", "nowhere", "a.csv", "--out", "./a.csv"), "`out` must be another file than the table, got a.csv"),
+        (("report", "nowhere"), "`run` must be a directory with a record.json"),
+        (("compare", "a.csv", "--target", "y", "--depth", "deep"), "`depth` must be one of"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence, leadline_here):
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    (tmp_path / "gaps.csv").write_text("x,y\n" + "".join(f"{i if i % 3 else ''},{i % 2}\n" for i in range(20)))
+    (tmp_path / "one.csv").write_text("x,y\n1,2\n")
+    done = leadline_here(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.startswith("leadline: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()

@@ -3,9 +3,9 @@
     python benchmarks/digests.py --json digests.json       # before
     python benchmarks/digests.py --check digests.json      # after, on the same machine: exit status 1 if any differs
 
-Every job gives a digest of all parameters (in no order: names and places of arrays may change) and one of every entry of
-its record, but for times and places. An entry that only one side has is named, and is no difference. CPUs of other kinds
-round otherwise: digests hold on the machine that wrote them.
+Every job gives a digest of all parameters (in no order: names and places of arrays may change) and one of every entry
+of its record, but for times and places. An entry that only one side has is named, and is no difference. CPUs of other
+kinds round otherwise: digests hold on the machine that wrote them.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def of_table(path: Path) -> dict[str, str]:
     """Of a table, column by column."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return of_entries({f"{path.stem}.{name}": [row[name] for row in rows] for name in rows[0]})
+    return of_entries({f"{path.stem}.{name}": [row[name] for row in rows] for name in rows[0] if name not in PASSING})
 
 
 def leadline(*arguments: object) -> None:
@@ -64,11 +64,13 @@ def leadline(*arguments: object) -> None:
 
 
 def spiral(recipe: str, depth: str | int, folder: Path, **more: Any) -> dict[str, Any]:
-    from leadline.experiments.spiral import SpiralSettings, run_spiral
+    from leadline import Settings
+    from leadline.studies.evaluate import run_fits
+    from leadline.studies.spiral import spiral_problem
 
-    run = run_spiral(SpiralSettings(10.0, depth, recipe, epochs=EPOCHS, **more))
-    record = json.loads(json.dumps(run.record))
-    return {"parameters": of_parameters(run.model), "record": of_entries(record)}
+    [one] = run_fits([spiral_problem(10.0)], [Settings(depth=depth, recipe=recipe, epochs=EPOCHS, **more)])
+    record = json.loads(json.dumps(one.record.to_json()))
+    return {"parameters": of_parameters(one.restarts.models), "record": of_entries(record)}
 
 
 def fit(name: str, folder: Path, *options: object) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def fit(name: str, folder: Path, *options: object) -> dict[str, Any]:
     }
 
 
-def of_estimator(estimator: Any, x: np.ndarray) -> dict[str, Any]:
+def of_estimator(estimator: Any, x: Any) -> dict[str, Any]:
     """What an estimator has learned and predicts."""
     said = {
         name: np.asarray(value).tolist() if not isinstance(value, dict) else None
@@ -176,9 +178,10 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> int:
         n_different, n_alike = n_different + len(different), n_alike + len(was.keys() & now.keys()) - len(different)
         lost, new = [key for key in was if key not in now], [key for key in now if key not in was]
         notes = [f"{words} {', '.join(keys)}" for words, keys in (("gone:", lost), ("new:", new)) if keys]
-        print(f"{name}: {'DIFFERS in ' + ', '.join(different) if different else 'the same'}" + "".join(
-            f"; {note}" for note in notes
-        ))
+        print(
+            f"{name}: {'DIFFERS in ' + ', '.join(different) if different else 'the same'}"
+            + "".join(f"; {note}" for note in notes)
+        )
     print(f"{n_alike} entries alike, {n_different} different")
     return n_different
 

@@ -12,8 +12,7 @@ import jax
 
 import leadline
 from leadline import metrics
-from leadline.datasets import spiral_parts
-from leadline.ensemble import depth_summary, predict_restarts
+from leadline.studies.spiral import spiral_problem
 from leadline.training.progress import ProgressLine
 
 OMEGA, SEED = 10, 1
@@ -21,22 +20,16 @@ OMEGA, SEED = 10, 1
 
 def run(name: str) -> dict[str, Any]:
     recipe = leadline.RECIPES[name]
-    parts = spiral_parts(OMEGA, SEED, n_test=100_000)
+    problem = spiral_problem(OMEGA, SEED, n_test=100_000)
+    depth = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, 0.05, 0.025, 0.975, recipe.bounds))
     with ProgressLine(recipe.epochs) as line:
-        training = leadline.train(
-            parts["train"],
-            parts["validation"],
-            leadline.CategoricalLikelihood(2),
-            depth=(leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, 0.05, 0.025, 0.975, recipe.bounds)),
-            recipe=recipe,
-            seeds=[SEED],
-            report=line,
-        )
+        settings = leadline.Settings(depth=depth, recipe=recipe, seed=SEED)
+        training = leadline.train(problem, settings, watch=leadline.Watch(line))
     if training.interrupted:
         raise SystemExit("interrupted; nothing is recorded.")
-    x, y = parts["test"]
-    probabilities = predict_restarts(training.model, x, recipe.n_samples, SEED)
-    summary = depth_summary(training.model)
+    assert problem.test is not None
+    x, y = problem.test
+    probabilities, summary = training.restarts().moments(x), training.restarts().depth()
     return {
         "recipe": name,
         "omega": OMEGA,

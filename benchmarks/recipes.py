@@ -14,15 +14,20 @@ import argparse
 import ast
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leadline.experiments.records import as_row, read_rows, write_rows
-from leadline.experiments.spiral import SpiralSettings, run_spirals
-from leadline.recipes import LEADLINE
-from leadline.training.progress import ProgressLine
+from leadline import Settings
+from leadline.files.records import read_rows
+from leadline.inference.recipes import LEADLINE
+from leadline.studies.reproduce import COLUMNS
+from leadline.studies.runners import InTurn
+from leadline.studies.spiral import spiral_problem
+from leadline.studies.sweep import Job, Sweep
+from leadline.training.progress import GridLine
 
 # name of the variant: what it is, the fields of the recipe that it changes
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -34,7 +39,7 @@ ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
     "initial-scale-1": ("initial scale 1 instead of 0.05", {"initial_scale": 1.0}),
     "no-warm-up": ("no warm-up", {"warm_up": 0.0}),
     "linear-warm-up": ("linear warm-up", {"warm_up_power": 1.0}),
-    "weight-noise": ("one weight sample per batch", {"noise": "weights"}),
+    "weight-noise": ("one weight sample per batch", {"draw": "weights"}),
     "one-network": ("one network, 20,000 epochs", {"n_restarts": 1, "epochs": 20_000}),
     "glorot": ("means at sqrt(2 / (in + out))", {"initial_means": "glorot"}),
     "fixed-prior": ("prior N(0, 1)", {"prior": "fixed"}),
@@ -52,29 +57,28 @@ VARIANTS = CONFIGURATIONS | ABLATION
 
 
 def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Train and evaluate what is not in the variant's file yet, `at_once` data sets at a time."""
+    """Train and evaluate what is not in the variant's file yet, all data sets side by side or one by one."""
     recipe = replace(LEADLINE, name=name, **changes)
-    path = arguments.out / f"{name}.csv"
-    rows = read_rows(path)
-    done = {(float(row["omega"]), int(row["seed"])) for row in rows}
-    grid = [(omega, seed) for omega in arguments.omegas for seed in arguments.seeds]
-    missing = [
-        SpiralSettings(omega, recipe=recipe, seed=seed, n_test=arguments.n_test)
-        for omega, seed in grid
-        if (omega, seed) not in done
+    jobs = [
+        Job(
+            partial(spiral_problem, omega, seed, arguments.n_test),
+            Settings(recipe=recipe, seed=seed),
+            name,
+            (float(omega), seed),
+        )
+        for omega in arguments.omegas
+        for seed in arguments.seeds
     ]
-    at_once = arguments.at_once or max(1, len(missing))
-    start = time.perf_counter()
-    for i in range(0, len(missing), at_once):
-        with ProgressLine(recipe.epochs) as line:
-            runs = run_spirals(missing[i : i + at_once], line)
-        if any(run.record.get("interrupted") for run in runs):
-            raise SystemExit("interrupted; the data sets in hand are not recorded.")
-        rows += [as_row(run.record) for run in runs]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(path, rows)
-    print(f"{name}: {len(missing)} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
-    print(table(rows), flush=True)
+    one_by_one = arguments.one_by_one
+    key = lambda row: (float(row["omega"]), int(row["seed"]))  # noqa: E731
+    sweep = Sweep(jobs, COLUMNS, key, lambda job: job.key if one_by_one else "all", whole=True)
+    start, n_left = time.perf_counter(), sum(map(len, sweep.missing(arguments.out)))
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with GridLine() as line:
+        if not sweep.run(arguments.out, line, runner=InTurn()):
+            raise SystemExit("interrupted; the same command goes on from there.")
+    print(f"{name}: {n_left} data sets, {time.perf_counter() - start:.0f} s, evaluation included")
+    print(table(read_rows(arguments.out / f"{name}.csv")), flush=True)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -135,7 +139,7 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print the tables of the files in the output directory")
     parser.add_argument("--omegas", default="5,10,15,20,25,30", type=_numbers)
     parser.add_argument("--seeds", default="1,2,3,4,5", type=_numbers)
-    parser.add_argument("--at-once", type=int, help="data sets trained side by side (default: all; 1 is best on a CPU)")
+    parser.add_argument("--one-by-one", action="store_true", help="not side by side: best on a CPU")
     parser.add_argument("--n-test", default=100_000, type=int)
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="change fields of the recipe")
     parser.add_argument("--out", type=Path, default=Path("results/recipes"))

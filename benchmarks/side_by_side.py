@@ -15,25 +15,20 @@ from pathlib import Path
 
 import jax
 
-from leadline import CategoricalLikelihood, train
-from leadline.datasets import spiral_parts
-from leadline.experiments.reproduce import Grid, reproduce
+from leadline import Settings, Watch, train
+from leadline.studies.reproduce import Grid
+from leadline.studies.spiral import spiral_problem
 
 STEPS_PER_EPOCH = 4
 
 
 def on_a_gpu(runs: int, epochs: int) -> float:
     """Seconds of a step, over the second half of the compiled calls."""
-    parts = [spiral_parts(i % 31, 1 + i // 31) for i in range(runs)]
     calls = []
     train(
-        ([part["train"][0] for part in parts], [part["train"][1] for part in parts]),
-        ([part["validation"][0] for part in parts], [part["validation"][1] for part in parts]),
-        CategoricalLikelihood(2),
-        recipe="published",
-        epochs=epochs,
-        seeds=[1 + i // 31 for i in range(runs)],
-        on_call=lambda state: calls.append((time.perf_counter(), int(state.epoch))),
+        [spiral_problem(i % 31, 1 + i // 31) for i in range(runs)],
+        [Settings(recipe="published", epochs=epochs, seed=1 + i // 31) for i in range(runs)],
+        watch=Watch(on_call=lambda state: calls.append((time.perf_counter(), int(state.epoch)))),
     )
     (start, first), (end, last) = calls[len(calls) // 2], calls[-1]
     return (end - start) / (last - first) / STEPS_PER_EPOCH
@@ -44,7 +39,7 @@ def on_all_cores(runs: int, epochs: int) -> float:
     grid = Grid(recipes=("published",), depths=("normal",), omegas=(20,), runs=runs, epochs=epochs)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        reproduce(grid, Path(folder))
+        grid.sweep().run(Path(folder))
         return (time.perf_counter() - start) / epochs / STEPS_PER_EPOCH
 
 

@@ -23,7 +23,6 @@ from sklearn.preprocessing import StandardScaler
 
 import leadline
 from leadline import metrics
-from leadline.ensemble import depth_summary, predict_restarts
 
 TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 
@@ -33,12 +32,12 @@ def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> tuple[n
     data = (scaler.transform(x), y)
     likelihood = leadline.CategoricalLikelihood(int(y.max()) + 1)
     # The recipe keeps the last iterate: the validation part only feeds the history.
-    training = leadline.train(data, data, likelihood, seeds=[seed])
+    training = leadline.train(leadline.Problem(data, data, likelihood), leadline.Settings(seed=seed))
     if training.interrupted:
         raise SystemExit("interrupted; nothing is recorded.")
     x_test = np.asarray(scaler.transform(x_test))
-    probabilities = predict_restarts(training.model, x_test, leadline.RECIPES["leadline"].n_samples, seed)
-    return probabilities, depth_summary(training.model)["depth_mean"]
+    restarts = training.restarts()
+    return restarts.moments(x_test), restarts.depth()["depth_mean"]
 
 
 def theirs(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> np.ndarray:

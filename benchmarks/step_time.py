@@ -105,15 +105,9 @@ def compile_training() -> float:
     data = (rng.normal(size=(N_DATA, N_INPUTS)), rng.integers(2, size=N_DATA))
     start = time.perf_counter()
     with contextlib.suppress(Compiled):
-        leadline.train(
-            data,
-            data,
-            leadline.CategoricalLikelihood(N_CLASSES),
-            recipe="written",
-            width=WIDTH,
-            seeds=[0],
-            on_call=stop,
-        )
+        problem = leadline.Problem(data, data, leadline.CategoricalLikelihood(N_CLASSES))
+        settings = leadline.Settings(recipe="written", width=WIDTH, seed=0)
+        leadline.train(problem, settings, watch=leadline.Watch(on_call=stop))
     return time.perf_counter() - start
 
 

@@ -21,8 +21,8 @@ os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "0"  # what is read from disk is no
 
 import leadline  # noqa: E402
 from leadline import metrics  # noqa: E402
-from leadline.datasets import spiral_parts  # noqa: E402
-from leadline.ensemble import predict_restarts  # noqa: E402
+from leadline.inference.restarts import Restarts  # noqa: E402
+from leadline.studies.spiral import spiral_problem  # noqa: E402
 from leadline.training.state import TrainingState  # noqa: E402
 
 OMEGA = 10
@@ -44,7 +44,7 @@ class Clock:
 
     def __call__(self, state: TrainingState) -> None:
         self.calls.append(time.perf_counter() - self._resumed)
-        probabilities = predict_restarts(state.model.unpack(), self.test[0], 40, self.seed)
+        probabilities = Restarts(state.model.unpack(), self.seed, 40).moments(self.test[0])
         self.accuracy, self.epoch = metrics.accuracy(probabilities, self.test[1]), int(state.epoch)
         if self.accuracy >= self.target:
             raise Reached
@@ -52,18 +52,12 @@ class Clock:
 
 
 def run(name: str, n_restarts: int, seed: int, target: float) -> dict[str, Any]:
-    parts = spiral_parts(OMEGA, seed)
-    clock = Clock(seed, parts["test"], target)
+    problem = spiral_problem(OMEGA, seed)
+    assert problem.test is not None
+    clock = Clock(seed, problem.test, target)
     with contextlib.suppress(Reached):
-        leadline.train(
-            parts["train"],
-            parts["validation"],
-            leadline.CategoricalLikelihood(2),
-            recipe=name,
-            n_restarts=n_restarts,
-            seeds=[seed],
-            on_call=clock,
-        )
+        settings = leadline.Settings(recipe=name, n_restarts=n_restarts, seed=seed)
+        leadline.train(problem, settings, watch=leadline.Watch(on_call=clock))
         raise SystemExit(f"{name}, seed {seed}: {clock.accuracy:.2f} % after {clock.epoch} epochs, below the target.")
     return {
         "recipe": name,

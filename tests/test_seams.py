@@ -165,7 +165,7 @@ def python(package, code, *arguments):
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=package,
-        env={**os.environ, "PYTHONPATH": str(package)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
     )

@@ -100,6 +100,21 @@ class DepthEstimator(Options, BaseEstimator):
         some = weight > 0
         return np.asarray(x, float)[some], np.asarray(y)[some], weight[some]
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+        """Train.
+
+        Args:
+            X: rows by columns of numbers.
+            y: a class for every row, or a number, or several.
+            sample_weight: a row with weight 2 counts as two such rows.
+
+        Returns:
+            Itself, fitted.
+        """
+        problem = self.problem(X, y, sample_weight)
+        self._take(problem, self._train(problem))
+        return self
+
     @abc.abstractmethod
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
         """What `fit` learns from such rows, which are checked."""

@@ -36,21 +36,6 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
     def _likelihood(self) -> type[Likelihood]:
         return CategoricalLikelihood
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthClassifier":  # noqa: N803
-        """Train.
-
-        Args:
-            X: rows by columns of numbers.
-            y: a class for every row.
-            sample_weight: a row with weight 2 counts as two such rows.
-
-        Returns:
-            Itself, fitted.
-        """
-        problem = self.problem(X, y, sample_weight)
-        self._take(problem, self._train(problem))
-        return self
-
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
         """What `fit` learns from such rows, which are checked."""
         x, y, weight = self._checked_rows(X, y, sample_weight)

@@ -51,21 +51,6 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         check_choice("noise", self.noise, numbers)
         return numbers[self.noise]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DepthRegressor":  # noqa: N803
-        """Train.
-
-        Args:
-            X: rows by columns of numbers.
-            y: a number for every row, or several.
-            sample_weight: a row with weight 2 counts as two such rows.
-
-        Returns:
-            Itself, fitted.
-        """
-        problem = self.problem(X, y, sample_weight)
-        self._take(problem, self._train(problem))
-        return self
-
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
         """What `fit` learns from such rows, which are checked."""
         kind: Any = self._likelihood

@@ -16,7 +16,7 @@ from leadline.files.directories import CHECKPOINTS
 from leadline.files.records import read_rows, reading, write_rows
 from leadline.inference.recipes import get_recipe
 from leadline.studies.evaluate import run_fits
-from leadline.studies.runners import AllCores, Done, InTurn, Runner
+from leadline.studies.runners import AllCores, Done, InTurn, Runner, Work
 from leadline.training.problem import Problem
 from leadline.training.progress import Progress, Teller
 from leadline.training.run import TrainingDivergedError, Watch
@@ -116,7 +116,7 @@ class Sweep:
         meter = _Meter(chunks, tell, stopped)
         diverged: list[str] = []
 
-        def work(chunk: Chunk, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Done | None:
+        def train(chunk: Chunk, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Done | None:
             return self._train(chunk, Watch(report, None, lambda _: stop(), _place(out, chunk), checkpoint_every))
 
         def prepare(chunk: Chunk) -> None:
@@ -125,7 +125,7 @@ class Sweep:
 
         runner = runner or (InTurn(ahead=not self.whole) if self.whole or _is_gpu() else AllCores())
         try:
-            for done in runner.run(chunks, work, prepare, meter.report, stopped):
+            for done in runner.run(chunks, Work(train, prepare, meter.report, stopped)):
                 if done.error is not None:
                     first = done.chunk[0]
                     about = ", ".join(f"{name} {value}" for name, value in first.problem().about.items())

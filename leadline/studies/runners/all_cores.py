@@ -1,7 +1,6 @@
 """As many chunks at a time as there are cores: a second core gains nothing within one small training."""
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
@@ -9,22 +8,16 @@ from typing import Any
 from leadline.backend.device import n_cores
 from leadline.studies.runners.base import Done, Runner, Work
 from leadline.training.interruption import Interruption
-from leadline.training.progress import Progress
 
 
 class AllCores(Runner):
     """Threads: XLA computes without Python's lock."""
 
-    def run(
-        self,
-        chunks: Sequence[Any],
-        work: Work,
-        prepare: Callable[[Any], None],
-        report: Callable[[int, Progress], None],
-        stopped: threading.Event,
-    ) -> Iterator[Done]:
+    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
+        stopped = work.stopped
+
         def begin(i: int, chunk: Any) -> Done | None:
-            return None if stopped.is_set() else work(chunk, partial(report, i), stopped.is_set)
+            return None if stopped.is_set() else work.train(chunk, partial(work.report, i), stopped.is_set)
 
         with Interruption() as interruption, ThreadPoolExecutor(n_cores()) as pool:
             waiting = {pool.submit(begin, i, chunk) for i, chunk in enumerate(chunks)}

@@ -3,7 +3,7 @@
 import abc
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.training.progress import Progress
@@ -19,31 +19,23 @@ class Done:
     error: Exception | None = None
 
 
-Work = Callable[[Any, Callable[[Progress], None], Callable[[], bool]], Done | None]
-"""Trains a chunk: told whom to report to, and whom to ask whether to stop. None: it was stopped."""
+@dataclass(frozen=True)
+class Work:
+    """What a runner is given to do with chunks."""
+
+    train: Callable[[Any, Callable[[Progress], None], Callable[[], bool]], Done | None]
+    """A chunk: told whom to report to, and whom to ask whether to stop. None: it was stopped."""
+    prepare: Callable[[Any], None]
+    """Compile what a chunk needs."""
+    report: Callable[[int, Progress], None]
+    """Told how far the chunk of a number is."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """To be set on Ctrl-C; what is at work then ends soon, and is not done."""
 
 
 class Runner(abc.ABC):
-    """Carries out chunks, in any order and place; the sweep owns what is done, the tables and the checkpoints.
-
-    A runner sets `stopped` when it was interrupted; what is at work then ends soon, and is not done.
-    """
+    """Carries out chunks, in any order and place; the sweep owns what is done, the tables and the checkpoints."""
 
     @abc.abstractmethod
-    def run(
-        self,
-        chunks: Sequence[Any],
-        work: Work,
-        prepare: Callable[[Any], None],
-        report: Callable[[int, Progress], None],
-        stopped: threading.Event,
-    ) -> Iterator[Done]:
-        """Yield what came of the chunks, as soon as it did.
-
-        Args:
-            chunks: to train.
-            work: trains one.
-            prepare: compiles what one needs.
-            report: told how far the chunk of a number is.
-            stopped: to be set on Ctrl-C.
-        """
+    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
+        """Yield what came of the chunks, as soon as it did."""

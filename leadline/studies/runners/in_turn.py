@@ -1,6 +1,5 @@
 """One chunk after the other, in this process: for a GPU, and where a chunk is large."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -17,28 +16,21 @@ class InTurn(Runner):
 
     ahead: bool = False
 
-    def run(
-        self,
-        chunks: Sequence[Any],
-        work: Work,
-        prepare: Callable[[Any], None],
-        report: Callable[[int, Progress], None],
-        stopped: threading.Event,
-    ) -> Iterator[Done]:
+    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
         with ThreadPoolExecutor(1) as aside:
             prepared: list[Future[None]] = []
 
             for i, chunk in enumerate(chunks):
 
                 def tell(now: Progress, i: int = i) -> None:
-                    report(i, now)  # this one's training is compiled
+                    work.report(i, now)  # this one's training is compiled
                     if self.ahead:
-                        prepared.extend(aside.submit(_try, prepare, one) for one in chunks[len(prepared) : i + 2])
+                        prepared.extend(aside.submit(_try, work.prepare, one) for one in chunks[len(prepared) : i + 2])
 
                 wait(prepared)
-                done = work(chunk, tell, stopped.is_set)
+                done = work.train(chunk, tell, work.stopped.is_set)
                 if done is None:
-                    stopped.set()
+                    work.stopped.set()
                     return
                 yield done
 

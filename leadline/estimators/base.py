@@ -275,10 +275,9 @@ class DepthEstimator(Options, BaseEstimator):
         return plots.plot_history(axes, self.history_)
 
 
-assert DepthEstimator.__doc__ is not None
-DepthEstimator.__doc__ = DepthEstimator.__doc__.replace(
-    "{options}", "\n    ".join(f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
-)
+if DepthEstimator.__doc__:  # there are none with `python -OO`
+    _HELP = (f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
+    DepthEstimator.__doc__ = DepthEstimator.__doc__.replace("{options}", "\n    ".join(_HELP))
 
 
 def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -287,6 +287,8 @@ def test_an_identity_knows_functions_by_what_they_do():
     """Not by their places in memory; nor are two alike that differ in a number."""
     halves = [identity(lambda t: 1 - 0.5 * t) for _ in range(2)]
     assert halves[0] == halves[1]
+    half, tenth = (lambda t: 1 - 0.5 * t, lambda t: 1 - 0.1 * t)  # of one name
+    assert identity(half) != identity(tenth)
     rates = (0.5, 0.9)
     differ = [lambda t: 1 - 0.9 * t, lambda t, rate=0.5: 1 - rate * t, *(lambda t, r=r: t * r for r in rates)]
     differ += [partial(np.multiply, 2), partial(np.multiply, 3), optax.scale_by_adam(0.9), optax.scale_by_adam(0.8)]

@@ -5,7 +5,7 @@ import pytest
 
 from leadline.files.records import write_rows
 from leadline.report import uci
-from leadline.report.uci import Splits, better, chosen_depths, equals_best, of_chosen, published, read_tables
+from leadline.report.uci import chosen_depths, means_and_errors, published, read_tables, wins
 
 
 def row(name, split, depth, ll, validation_ll=0.0, **more):
@@ -32,27 +32,26 @@ def out(tmp_path):
 
 
 def test_the_published_tables_are_whole():
-    known = published()
-    assert len(known) == 9 * 2 * len(uci.METHODS)
-    assert known["yacht", "ll", "MCD18"] == (-1.25, 0.01)
-    assert known["kin8nm", "rmse", "DUN"] == (0.076, 0.005)
-    assert np.isnan(known["boston" + "Housing", "ll", "PBP"][1])
+    for measure in ("ll", "rmse"):
+        assert published(measure)["value"].shape == (9, len(uci.METHODS))
+        assert published(measure)["value"].notna().all(axis=None)
+    assert published("ll").loc["yacht"].xs("MCD18", level="method").to_dict() == {"value": -1.25, "spread": 0.01}
+    assert published("rmse").loc["kin8nm"].xs("DUN", level="method").to_dict() == {"value": 0.076, "spread": 0.005}
+    assert np.isnan(published("ll").at["bostonHousing", ("spread", "PBP")])
 
 
-def test_means_errors_and_pooled_coverage(out):
-    splits = read_tables(out)["normal"]["bostonHousing"]
-    assert splits.mean("ll_mixture") == pytest.approx(-2.2)
-    assert splits.error("ll_mixture") == pytest.approx(0.2)  # (0.4 / sqrt 2) / sqrt 2
-    assert splits.pooled("coverage_90") == pytest.approx((30 * 1.0 + 10 * 0.9) / 40)
+def test_means_and_errors(out):
+    means, errors = means_and_errors(read_tables(out))
+    assert means.at[("normal", "bostonHousing"), "ll_mixture"] == pytest.approx(-2.2)
+    assert errors.at[("normal", "bostonHousing"), "ll_mixture"] == pytest.approx(0.2)  # (0.4 / sqrt 2) / sqrt 2
 
 
 def test_the_grid_is_chosen_split_by_split_and_compared_in_pairs(out):
-    tables = read_tables(out)
-    assert chosen_depths(tables, "bostonHousing").tolist() == [1, 4]
-    assert of_chosen(tables, "bostonHousing", "ll_mixture").tolist() == [-2.1, -2.2]
+    assert chosen_depths(read_tables(out).xs("bostonHousing", level="name")).tolist() == ["1", "4"]
     text = uci.write_comparison(out).read_text()
     # Differences +0.1 and -0.2: mean -0.05, standard error 0.15; a sixth of the time.
     assert "| bostonHousing | 0 1 0 0 1 0 | -2.150 | -0.050 ± 0.150 | -0.3 | 0.17 | 0.17 |" in text
+    # The coverage of 30 and 10 rows: (30 * 1.0 + 10 * 0.9) / 40.
     assert "| bostonHousing | normal | 50.0 | 97.5 | 95.0 | 1.50 | 0.28 | 7 | 2 |" in text
 
 
@@ -64,24 +63,26 @@ def test_only_the_same_splits_are_compared_in_pairs(out):
     assert line.endswith("| -0.050 ± 0.150 | -0.3 | 0.17 | 0.17 |  |  |  |  |")
 
 
-def test_likelihoods_are_compared_by_their_kind():
+def test_likelihoods_are_compared_by_their_kind(tmp_path):
     """Published for boston: MCD18 -2.40 and DE -2.41 by the mixture, Ens5 -2.454 and MFVI -2.573 by the Gaussian."""
-    splits = lambda mixture, gaussian: Splits(  # noqa: E731
-        {
-            "split": np.arange(2.0),
-            "rmse": np.full(2, 3.0),
-            "ll_mixture": np.array([mixture - 0.01, mixture + 0.01]),
-            "ll_gaussian": np.array([gaussian - 0.01, gaussian + 0.01]),
-        }
-    )
-    assert better(splits(-2.3, -2.6), "bostonHousing", "ll", "MCD18")
-    assert not better(splits(-2.3, -2.6), "bostonHousing", "ll", "MFVI")
-    assert better(splits(-2.3, -2.5), "bostonHousing", "ll", "MFVI")
-    assert better(splits(-2.3, -2.5), "bostonHousing", "rmse", "DUN")
-    assert not better(splits(-2.3, -2.5), "bostonHousing", "rmse", "Ens5")
-    assert equals_best(splits(-2.405, -2.46), "bostonHousing")  # both within the standard error, 0.01
-    assert not equals_best(splits(-2.42, -2.46), "bostonHousing")
-    assert not equals_best(splits(-2.3, -2.47), "bostonHousing")
+
+    def won(mixture, gaussian):
+        lls = [(mixture + error, gaussian + error) for error in (-0.01, 0.01)]
+        rows = [row("bostonHousing", split, "normal", ll, ll_gaussian=other) for split, (ll, other) in enumerate(lls)]
+        write_rows(tmp_path / "normal.csv", rows)
+        likelihood, rmse, best = wins(read_tables(tmp_path), "normal")
+        return likelihood.loc["bostonHousing"], rmse.loc["bostonHousing"], best["bostonHousing"]
+
+    likelihood, _, _ = won(-2.3, -2.6)
+    assert likelihood["MCD18"]
+    assert not likelihood["MFVI"]
+    likelihood, rmse, _ = won(-2.3, -2.5)
+    assert likelihood["MFVI"]
+    assert rmse["DUN"]
+    assert not rmse["Ens5"]
+    assert won(-2.405, -2.46)[2]  # both within the standard error, 0.01
+    assert not won(-2.42, -2.46)[2]
+    assert not won(-2.3, -2.47)[2]
 
 
 def test_without_learned_depths_there_is_nothing_to_compare(tmp_path):

@@ -1,7 +1,5 @@
 """Numbers and depths in words."""
 
-from typing import Any
-
 import numpy as np
 
 from leadline.files.records import Record
@@ -64,13 +62,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} seconds"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def joined(text: Any) -> Any:
-    """What belongs together stays on one line."""
-    for words in (" %", " ± ", "L = "):
-        text = text.replace(words, words.replace(" ", "\N{NO-BREAK SPACE}"))
-    return text
 
 
 def range_of_widths(by_restart: list[list[int]]) -> list[list[int]]:

@@ -16,21 +16,11 @@ from leadline.files.directories import write_whole
 from leadline.files.records import Record
 from leadline.report import words
 
-# What a colour of the plots is on the page: its own on white, another one in the dark.
-_INKS = {
-    plots.INK: "currentColor",
-    "#ffffff": "var(--paper)",
-    **{
-        colour: f"var(--{name}, {colour})"
-        for name, colour in {
-            "prior": plots.PRIOR_COLOUR,
-            "depth": plots.POSTERIOR_COLOUR,
-            "weights": plots.WEIGHTS_COLOUR,
-            "data": plots.DATA_COLOUR,
-            "guide": plots.GUIDE_COLOUR,
-        }.items()
-    },
-}
+_NAMES = {"prior": plots.PRIOR_COLOUR, "depth": plots.POSTERIOR_COLOUR, "guide": plots.GUIDE_COLOUR}
+_NAMES |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR}
+_INKS = {plots.INK: "currentColor", "#ffffff": "var(--paper)"}
+_INKS |= {colour: f"var(--{name}, {colour})" for name, colour in _NAMES.items()}
+"""What a colour of the plots is on the page: its own on white, another one in the dark."""
 
 
 def page(record: Record) -> str:
@@ -39,12 +29,9 @@ def page(record: Record) -> str:
 
     with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "leadline"}]):  # not the user's own
         drawn = {"calibration": _calibration(record), "pictures": _pictures(record)}
+    loader = PackageLoader("leadline.report", ".")
     environment = Environment(
-        loader=PackageLoader("leadline.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     given = {"record": record, "content": record.to_json(), "pmf": np.array(record.depth_pmf)}
     try:

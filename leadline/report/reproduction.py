@@ -1,12 +1,14 @@
 """The paper's figures from the tables of `leadline reproduce`, beside the published numbers."""
 
-import csv
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from leadline.depth import FAMILIES, DepthDistribution, NormalDepth, PoissonDepth
 from leadline.files.directories import write_picture, write_whole
@@ -15,13 +17,8 @@ from leadline.report.words import markdown_table
 from leadline.studies.reproduce import Grid, table_name
 from leadline.studies.sweep import CHUNKS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-else:
-    Axes = Any
-
 DataFrame = Any
-"""Of pandas, imported where it is needed: it is slow to import."""
+"""Of pandas."""
 
 RECIPE_COLOURS = {"published": "#c75100", "written": "#717581", "leadline": "#117a5b"}
 PAPER_COLOUR = "#9e9e9e"
@@ -46,10 +43,8 @@ def figure_3() -> dict[str, dict[str, DepthDistribution]]:
 
 def published(name: str) -> DataFrame:
     """A file of the paper's own numbers."""
-    import pandas as pd
-
-    text = (files("leadline") / "published" / f"published_{name}.csv").read_text()
-    return pd.DataFrame(list(csv.DictReader(text.splitlines()))).astype(float)
+    with (files("leadline") / "published" / f"published_{name}.csv").open() as file:
+        return pd.read_csv(file, dtype=str).astype(float)
 
 
 def compare(grid: Grid, out: Path) -> DataFrame:
@@ -60,18 +55,13 @@ def compare(grid: Grid, out: Path) -> DataFrame:
     the same in standard errors of a difference of two means; `depth_mean`, `_min` and `_max` are of E[L] over the runs,
     and the published depth is that of the paper's first run.
     """
-    import pandas as pd
-
-    return pd.concat([_compare(grid, out, *family) for family in grid.families()], ignore_index=True)
-
-
-def _compare(grid: Grid, out: Path, recipe: str, depth: str) -> DataFrame:
-    import pandas as pd
-
+    tables = {family: read_rows(out / f"{table_name(*family)}.csv") for family in grid.families()}
+    rows = [{**row, "recipe": recipe, "depth": depth} for (recipe, depth), some in tables.items() for row in some]
     measured = ["omega", "seed", "accuracy", "nll", "ece", "depth_mean", "depth_std"]
-    runs: DataFrame = pd.DataFrame(read_rows(out / f"{table_name(recipe, depth)}.csv"), columns=measured).astype(float)
+    runs: DataFrame = pd.DataFrame(rows, columns=["recipe", "depth", *measured])
+    runs = runs.astype(dict.fromkeys(measured, float))
     runs = runs[runs["omega"].isin(grid.omegas) & (runs["seed"] <= grid.runs)]
-    ours = runs.groupby("omega", as_index=False).agg(
+    ours = runs.groupby(["recipe", "depth", "omega"], sort=False, as_index=False).agg(
         runs=("seed", "size"),
         accuracy_mean=("accuracy", "mean"),
         accuracy_std=("accuracy", "std"),
@@ -82,11 +72,11 @@ def _compare(grid: Grid, out: Path, recipe: str, depth: str) -> DataFrame:
         depth_mean_max=("depth_mean", "max"),
         depth_std_median=("depth_std", "median"),
     )
-    ours.insert(0, "recipe", recipe)
-    ours.insert(1, "depth", depth)
     for name, ends in (("accuracy", ""), ("depth_run1", "depth_")):
-        paper = published(name).reindex(columns=["omega", f"{depth}_mean", f"{depth}_std"])
-        ours = ours.merge(paper.set_axis(["omega", f"published_{ends}mean", f"published_{ends}std"], axis=1), "left")
+        paper, columns = published(name), ["omega", f"published_{ends}mean", f"published_{ends}std"]
+        of_family = [paper[["omega", f"{depth}_mean", f"{depth}_std"]] for depth in PAPER_STYLES]
+        known = [one.set_axis(columns, axis=1) for one in of_family]
+        ours = ours.merge(pd.concat(known, keys=PAPER_STYLES, names=["depth"]), "left", ["depth", "omega"])
     ours["difference"] = ours["accuracy_mean"] - ours["published_mean"]
     own = ours["accuracy_std"].fillna(ours["published_std"])  # a single run has none: the paper's stands for it
     error = np.sqrt(own**2 / ours["runs"] + ours["published_std"] ** 2 / PAPER_RUNS)
@@ -114,8 +104,6 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
     ]
 
     def draw(name: str, title: str, panels: Any, size: tuple[float, float] = (11, 4.2)) -> None:
-        from matplotlib.figure import Figure
-
         figure = Figure(figsize=size, layout="constrained")
         panels(*figure.subplots(1, 2))
         figure.suptitle(title, fontsize=11)
@@ -142,16 +130,33 @@ EXPLANATION = (
 )
 
 
+CELLS = {
+    "omega": "{0.omega:g}",
+    "accuracy": "{0.accuracy_mean:.2f} ± {0.accuracy_std:.2f}",
+    "published": "{0.published_mean:.2f} ± {0.published_std:.2f}",
+    "difference": "{0.difference:+.2f}",
+    "in standard errors": "{0.standard_errors:+.1f}",
+    "NLL": "{0.nll_mean:.3f}",
+    "depth, mean [range]": "{0.depth_mean:.2f} [{0.depth_mean_min:.2f}, {0.depth_mean_max:.2f}]",
+    "its sd": "{0.depth_std_median:.2f}",
+    "published depth ± sd": "{0.published_depth_mean:.2f} ± {0.published_depth_std:.2f}",
+}
+"""Of comparison.md."""
+
+
 def markdown(table: DataFrame, chunks: list[dict[str, Any]]) -> str:
     """A summary, how long it took, and a table for every recipe and family."""
-    families = [(recipe, depth, some) for (recipe, depth), some in table.groupby(["recipe", "depth"], sort=False)]
+    families = [(*names, some) for names, some in table.groupby(["recipe", "depth"], sort=False)]
     lines = ["# Ours and the published numbers", "", *_summary(families), "", *_timing(chunks)]
-    head = ["omega", "accuracy", "published", "difference", "in standard errors", "NLL", "depth, mean [range]"]
     for recipe, depth, some in families:
-        rows = [_cells(one) for one in some.itertuples()]
-        lines += ["", f"## Recipe `{recipe}`, depth {depth}", ""]
-        lines += markdown_table([*head, "its sd", "published depth ± sd"], rows)
+        lines += ["", f"## Recipe `{recipe}`, depth {depth}", "", *_table(some, CELLS)]
     return "\n".join([*lines, "", EXPLANATION, ""])
+
+
+def _table(table: DataFrame, columns: dict[str, str]) -> list[str]:
+    """A column has a head and a format, a dash stands where there is no number."""
+    rows = [[cell.format(one).removesuffix(" ± nan") for cell in columns.values()] for one in table.itertuples()]
+    return markdown_table(list(columns), [["-" if cell in ("nan", "+nan") else cell for cell in row] for row in rows])
 
 
 def _summary(families: list[tuple[str, str, DataFrame]]) -> list[str]:
@@ -163,41 +168,17 @@ def _summary(families: list[tuple[str, str, DataFrame]]) -> list[str]:
             cells = [f"{some['close'].sum()} of {len(difference)}", f"{np.sqrt(np.mean(difference**2)):.2f}"]
             cells.append(f"{difference.mean():+.2f}")
         rows.append([recipe, depth, str(len(some)), *cells, f"{some['nll_mean'].mean():.3f}"])
-    head = ["recipe", "depth", "speeds", within, "rms difference", "mean difference", "mean NLL"]
-    return markdown_table(head, rows)
+    return markdown_table(["recipe", "depth", "speeds", within, "rms difference", "mean difference", "mean NLL"], rows)
 
 
 def _timing(chunks: list[dict[str, Any]]) -> list[str]:
     """How long the training took, where, chunk after chunk."""
-    import pandas as pd
-
     numbers, names = ["runs", "training_seconds", "seconds"], ["recipe", "depth", "epochs", "device"]
     table: DataFrame = pd.DataFrame(chunks, columns=[*names, *numbers]).astype(dict.fromkeys(numbers, float))
-    rows = [
-        [recipe, depth, epochs, f"{runs:.0f}", f"{training:.1f}", f"{seconds:.1f}", device]
-        for (recipe, depth, epochs, device), (runs, training, seconds) in table.groupby(names, sort=False)
-        .sum()
-        .iterrows()
-    ]
-    spent = ["seconds of training, summed over chunks", "with evaluation", "on"]
-    return markdown_table(["recipe", "depth", "epochs", "runs", *spent], rows)
-
-
-def _cells(one: Any) -> list[str]:
-    def known(text: str, value: float, otherwise: str = "-") -> str:
-        return otherwise if np.isnan(value) else text
-
-    return [
-        f"{one.omega:g}",
-        f"{one.accuracy_mean:.2f}" + known(f" ± {one.accuracy_std:.2f}", one.accuracy_std, ""),
-        known(f"{one.published_mean:.2f} ± {one.published_std:.2f}", one.published_mean),
-        known(f"{one.difference:+.2f}", one.difference),
-        known(f"{one.standard_errors:+.1f}", one.standard_errors),
-        f"{one.nll_mean:.3f}",
-        f"{one.depth_mean:.2f} [{one.depth_mean_min:.2f}, {one.depth_mean_max:.2f}]",
-        f"{one.depth_std_median:.2f}",
-        known(f"{one.published_depth_mean:.2f} ± {one.published_depth_std:.2f}", one.published_depth_mean),
-    ]
+    columns = {name: f"{{0.{name}}}" for name in names[:3]} | {"runs": "{0.runs:.0f}"}
+    columns |= {"seconds of training, summed over chunks": "{0.training_seconds:.1f}"}
+    columns |= {"with evaluation": "{0.seconds:.1f}", "on": "{0.device}"}
+    return _table(table.groupby(names, sort=False, as_index=False).sum(), columns)
 
 
 # Figures

@@ -13,8 +13,10 @@ import typer
 
 from leadline._checks import InvalidArgumentError, naming
 from leadline._version import __version__
-from leadline.files.checkpoints import SUFFIX, CheckpointWarning, epochs_done
+from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
 from leadline.files.directories import CHECKPOINTS, RECORD, output
+from leadline.files.records import Record, write_record
+from leadline.report.summary import summarise
 from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
@@ -64,7 +66,7 @@ def directory(out: Path, force: bool | None = None, arguments: dict[str, Any] | 
             with Interruption(at_once=True):
                 yield checkpoints
         except KeyboardInterrupt:
-            fail(cut_off(out), INTERRUPTED)
+            _fail(_cut_off(out), INTERRUPTED)
 
 
 def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
@@ -74,7 +76,17 @@ def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
         typer.echo(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
 
 
-def cut_off(out: Path) -> str:
+def conclude(out: Path, checkpoints: Path, record: Record, wrote: str, quiet: bool) -> None:
+    """The record is written and told, and what was there to go on from is cleared away, or needed after Ctrl-C."""
+    write_record(out, record)
+    if not quiet:
+        typer.echo(f"{summarise(record)}\nwrote            {wrote}")
+    if record.interrupted:
+        raise KeyboardInterrupt
+    clear(checkpoints)
+
+
+def _cut_off(out: Path) -> str:
     """What to do after Ctrl-C."""
     record = (out / RECORD).exists()
     if any((out / CHECKPOINTS).rglob(f"*{SUFFIX}")) or (any(out.glob("*.csv")) and not record):
@@ -89,9 +101,9 @@ def main() -> None:
         with naming(flags()):
             app()
     except InvalidArgumentError as error:
-        fail(str(error), 2)
+        _fail(str(error), 2)
     except TrainingDivergedError as error:
-        fail(str(error), 1)
+        _fail(str(error), 1)
     except SystemExit as end:
         if end.code != INTERRUPTED:
             raise
@@ -111,7 +123,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any) 
 _show_any_warning = warnings.showwarning
 
 
-def fail(message: str, status: int) -> NoReturn:
+def _fail(message: str, status: int) -> NoReturn:
     """End with one sentence."""
     typer.echo(f"leadline: {message}", err=True)
     sys.exit(status)

@@ -74,8 +74,10 @@ def names_of(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def numbers_of(name: str, text: str) -> tuple[float, ...]:
+def numbers_of(name: str, text: str | None) -> tuple[float, ...] | None:
     """`0:31`, `0:31:5` or `5,10`."""
+    if text is None:
+        return None
     try:
         if ":" in text:
             return tuple(range(*(int(part) for part in text.split(":"))))

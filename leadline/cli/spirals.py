@@ -3,28 +3,17 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
-from leadline.cli.app import INTERRUPTED, app, cut_off, directory, fail, say_what_is_begun
-from leadline.cli.options import (
-    CheckpointEvery,
-    Force,
-    Out,
-    Quiet,
-    depth_of,
-    names_of,
-    numbers_of,
-    takes_settings,
-)
-from leadline.files.checkpoints import EVERY, clear
-from leadline.files.directories import replace_record
-from leadline.files.records import write_record
+from leadline.cli.app import app, conclude, directory, say_what_is_begun
+from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
+from leadline.files.checkpoints import EVERY
+from leadline.files.directories import RECORD, replace_record
 from leadline.likelihoods import CategoricalLikelihood
-from leadline.report.summary import summarise
 from leadline.studies.evaluate import run_fits
 from leadline.studies.sweep import Sweep
 from leadline.training.progress import GridLine, ProgressLine
@@ -61,21 +50,14 @@ def spiral(
             watch = Watch(line, checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
             [fit] = run_fits([problem], [settings], watch)
         replace_record(out)
-        picture, trouble = out / "spiral.png", None
+        wrote, picture = str(out / RECORD), out / "spiral.png"
         with nullcontext() if quiet else console.status("drawing ..."):
             try:
                 draw(fit, picture)
+                wrote += f" and {picture}"
             except InvalidArgumentError as error:  # no reason to lose the record
-                trouble = str(error)
-        path = write_record(out, fit.record)
-        if not quiet:
-            typer.echo(summarise(fit.record))
-            typer.echo(f"wrote            {path}{'' if trouble else f' and {picture}'}")
-        if trouble:
-            typer.echo(f"leadline: note: {trouble}", err=True)
-        if fit.record.interrupted:
-            fail(cut_off(out), INTERRUPTED)
-        clear(checkpoints)
+                typer.echo(f"leadline: note: {error}", err=True)
+        conclude(out, checkpoints, fit.record, wrote, quiet)
 
 
 @app.command()
@@ -103,24 +85,24 @@ def reproduce(
 
     Examples: leadline reproduce --out runs/paper --quick; leadline reproduce --out runs/paper --recipe published
     """
-    from leadline.report.reproduction import write_comparison
     from leadline.studies.reproduce import QUICK, Grid
 
-    given = {
-        "recipes": names_of(recipe),
-        "depths": names_of(depth),
-        "omegas": None if omegas is None else numbers_of("omegas", omegas),
-        "runs": runs,
-        "epochs": epochs,
-    }
-    grid = replace(QUICK if quick else Grid(), **{name: value for name, value in given.items() if value is not None})
+    speeds, chosen = numbers_of("omegas", omegas), {"recipes": names_of(recipe), "depths": names_of(depth)}
+    given = _given(**chosen, omegas=speeds, runs=runs, epochs=epochs)
+    grid = replace(QUICK if quick else Grid(), **given)
     with directory(out):
         if not _train(grid.sweep(), out, checkpoint_every, quiet):
-            fail(cut_off(out), INTERRUPTED)
+            raise KeyboardInterrupt
+        from leadline.report.reproduction import write_comparison
+
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
         if not quiet:
             typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _train(sweep: Sweep, out: Path, checkpoint_every: float, quiet: bool) -> bool:
@@ -165,18 +147,14 @@ def uci(
     from leadline.report.uci import write_comparison
     from leadline.studies.uci import UciSettings
 
-    given = {
-        "names": names_of(names),
-        "splits": None if splits is None else tuple(map(int, numbers_of("splits", splits))),
-    }
-    depths = tuple(depth_of(one) for one in depth.split(","))
-    some = {name: value for name, value in given.items() if value is not None}
-    settings = UciSettings(data, depths=depths, epochs=epochs, **some)
+    depths, some = tuple(depth_of(one) for one in depth.split(",")), numbers_of("splits", splits)
+    given = _given(names=names_of(names), splits=some and tuple(map(int, some)))
+    settings = UciSettings(data, depths=depths, epochs=epochs, **given)
     with directory(out):
         done = _train(settings.sweep(), out, checkpoint_every, quiet)
         comparison = write_comparison(out)
         if not done:
-            fail(cut_off(out), INTERRUPTED)
+            raise KeyboardInterrupt
         if not quiet:
             typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
             if comparison is not None:

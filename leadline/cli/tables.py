@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leadline._checks import InvalidArgumentError
-from leadline.cli.app import INTERRUPTED, app, cut_off, directory, fail, say_what_is_begun
+from leadline.cli.app import app, conclude, directory, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
-from leadline.files.checkpoints import EVERY, clear
-from leadline.files.directories import replace_record, write_whole, writing
-from leadline.files.records import read_record, write_record
+from leadline.files.checkpoints import EVERY
+from leadline.files.directories import RECORD, replace_record, write_whole, writing
+from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.training.settings import Settings
 
@@ -56,7 +56,6 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
-    from leadline.report.summary import summarise
     from leadline.studies.tables import expected_cost, make_estimator, record_of
 
     fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
@@ -78,13 +77,8 @@ def fit(
         replace_record(out)
         with writing(out / MODEL):
             estimator.save(out / MODEL)
-        path = write_record(out, record)
-        if not quiet:
-            typer.echo(summarise(record))
-            typer.echo(f"wrote            {out / MODEL} and {path}; see also: leadline report {out}")
-        if record.interrupted:
-            fail(cut_off(out), INTERRUPTED)
-        clear(checkpoints)
+        wrote = f"{out / MODEL} and {out / RECORD}; see also: leadline report {out}"
+        conclude(out, checkpoints, record, wrote, quiet)
 
 
 @app.command()

@@ -179,13 +179,6 @@ def _one_curve(record: Mapping[str, Any]) -> Guess | None:
     return -0.5 * math.log(2 * math.pi * math.e * deviation**2), "one normal curve for all rows"
 
 
-def _honest(level: int) -> Callable[[Mapping[str, Any]], Guess | None]:
-    def guess(record: Mapping[str, Any]) -> Guess:
-        return level / 100, "if honest"
-
-    return guess
-
-
 for _one in (
     Measure(
         *("accuracy", "classes", "Accuracy", "Rows whose most probable class is the right one."),
@@ -224,7 +217,8 @@ for _one in (
         Measure(
             *(f"coverage_{level}", "numbers", f"Coverage at {level} %"),
             f"Rows whose true value lies inside their {level} % interval.",
-            *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal", _honest(level)),
+            *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal"),
+            lambda record, level=level: (level / 100, "if honest"),
         )
         for level in (50, 90, 95)
     ),

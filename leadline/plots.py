@@ -125,15 +125,8 @@ def plot_reliability(ax: Axes, rows: np.ndarray, confidence: np.ndarray, right: 
     some = rows > 0
     ax.plot([0, 1], [0, 1], color=GUIDE_COLOUR, linewidth=1, zorder=1)
     ax.vlines(confidence[some], confidence[some], right[some], color=POSTERIOR_COLOUR, linewidth=1, alpha=0.7, zorder=2)
-    ax.scatter(
-        confidence[some],
-        right[some],
-        s=12 + 260 * rows[some] / rows.sum(),
-        color=POSTERIOR_COLOUR,
-        edgecolors="white",
-        linewidths=0.6,
-        zorder=3,
-    )
+    dots = {"color": POSTERIOR_COLOUR, "edgecolors": "white", "linewidths": 0.6, "zorder": 3}
+    ax.scatter(confidence[some], right[some], s=12 + 260 * rows[some] / rows.sum(), **dots)
     low = max(0.0, min(confidence[some].min(), right[some].min()) - 0.05)
     ax.set(xlabel="confidence", ylabel="accuracy", xlim=(low, 1.03), ylim=(low, 1.03), aspect="equal")
     ax.locator_params(nbins=7)
@@ -186,13 +179,9 @@ def plot_fit(
     ax.set_xlim(float(grid[0]), float(grid[-1]))
     ax.set_xlabel(name, parse_math=False)
     ax.set_ylabel(target, parse_math=False)
-    above: dict[str, Any] = {
-        "loc": "lower left",
-        "bbox_to_anchor": (0, 1),
-        "ncols": 3,
-    }  # inside, the bands leave no room
-    title = {"title": "bands: ± 2 standard deviations", "title_fontsize": 8, "alignment": "left"}
-    ax.legend(frameon=False, fontsize=8, borderaxespad=0.2, **above, **title)
+    title: dict[str, Any] = {"title": "bands: ± 2 standard deviations", "title_fontsize": 8, "alignment": "left"}
+    title |= {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 3}  # above: inside, the bands leave no room
+    ax.legend(frameon=False, fontsize=8, borderaxespad=0.2, **title)
     return ax
 
 

@@ -38,9 +38,8 @@ def _learned(record: Record) -> list[str]:
         mass = record.depth_pmf[depth]
         lines.append(f"  L = {depth:<3d} {mass:6.3f}  {'█' * round(BAR * mass)}")
     tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in (record.validation_nll or {}).items())
-    lines.append(
-        _line("temperature", f"{record.temperature:g}{f' (lowest validation NLL of {tried})' if tried else ''}")
-    )
+    chosen = f" (lowest validation NLL of {tried})" if tried else ""
+    lines.append(_line("temperature", f"{record.temperature:g}{chosen}"))
     if record.effective_width:
         widths = ", ".join(from_to(layer, "-") for layer in range_of_widths(record.effective_width))
         lines.append(_line("units in use", f"{widths} of {record.width} per layer, from the input on"))

@@ -37,6 +37,11 @@ def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
     return jax.tree.map(lambda a, v: _put_row(a, v, i), stack, value)
 
 
+def choose(which: Bool[Array, " rows"], new: PyTree, old: PyTree) -> PyTree:
+    """The stacks with those rows of the new, and the others of the old."""
+    return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+
+
 # Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all. They have no
 # reverse pass; `dynamic_scan`, which has its own, needs none.
 

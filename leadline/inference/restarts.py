@@ -40,6 +40,11 @@ def evaluation_keys(models: Model, seed: int | list[int], purpose: int = _TEST) 
     """For the restarts of one fit, or of several with their seeds."""
     seeds = seed if isinstance(seed, list) else [seed]
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, models.runs[0] // len(seeds))])
+    return folded(keys, purpose)
+
+
+def folded(keys: Key[Array, " runs"], purpose: int) -> Key[Array, " runs"]:
+    """Each of them, for draws of one purpose."""
     return jax.vmap(lambda key: jax.random.fold_in(key, purpose))(keys)
 
 

@@ -19,7 +19,12 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from leadline.backend.device import backend
 
-Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
+Length = Int[Array, ""]
+
+Scanned = tuple[PyTree, PyTree]
+"""The last carry, and a row of everything."""
+
+Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], Scanned]
 
 KEPT = "kept"
 """The name (`jax.ad_checkpoint.checkpoint_name`) of what a body has computed and its reverse pass should not again."""
@@ -81,9 +86,7 @@ def _n_rows(stack: PyTree) -> int:
     return jax.tree.leaves(stack)[0].shape[0]
 
 
-def bounded_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def bounded_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`jax.lax.scan` over the first `length` rows of `xs`; the later rows of the result are zero.
 
     `body(i, fixed, params, carry, x) -> (carry, y)` must be a pure function: what it needs comes through `fixed` (never
@@ -100,9 +103,7 @@ def bounded_scan(
     return scan(with_rest, (fixed, rest), learned, carry, xs, length)
 
 
-def masked_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def masked_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`bounded_scan` over all rows, unrolled; rows from `length` on see the last carry and leave it as it is."""
 
     def step(carry: PyTree, row: tuple[Array, PyTree]) -> tuple[PyTree, PyTree]:
@@ -116,16 +117,15 @@ def masked_scan(
 
 
 def update_rows(
-    function: Callable[[Any, PyTree, PyTree], PyTree], given: PyTree, stack: PyTree, length: Int[Array, ""]
+    function: Callable[[Any, PyTree, PyTree], PyTree], given: PyTree, stack: PyTree, length: Length
 ) -> PyTree:
     """`stack` with row i replaced by `function(i, row of given, row of stack)` for i < length.
 
     Later rows must be left alone by the function itself.
     """
     if backend().loops_are_dynamic:
-        return lax.fori_loop(
-            0, length, lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i), stack
-        )
+        one = lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i)  # noqa: E731
+        return lax.fori_loop(0, length, one, stack)
     return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
 
 
@@ -137,9 +137,7 @@ def do_if(condition: Bool[Array, ""], function: Callable[[], PyTree], otherwise:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def dynamic_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def dynamic_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`bounded_scan` as a loop of that length. Its reverse pass reads back what the body named `KEPT`, and computes the
     rest again: storing many small arrays takes longer."""
     _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))
@@ -152,9 +150,7 @@ def dynamic_scan(
     return lax.fori_loop(0, length, step, (carry, _empty_stack(_n_rows(xs), y)))
 
 
-def _forward(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def _forward(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     pullback_def = None
 
     def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:

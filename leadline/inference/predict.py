@@ -151,9 +151,7 @@ def depth_masses(models: Model) -> np.ndarray:
     return np.asarray(_depth_masses(models), float)
 
 
-@jit_lightly
-def _depth_masses(models: Model) -> Float[Array, "runs depths"]:
-    return jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1))(models)
+_depth_masses = jit_lightly(jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1)))
 
 
 def sample_outputs(

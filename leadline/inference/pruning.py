@@ -65,9 +65,8 @@ def effective_widths(models: Model) -> list[list[int]]:
     return [row[: end + 1].tolist() for row, end in zip(counts, np.asarray(highest), strict=True)]
 
 
-@jit_lightly
-def _strengths(models: Model) -> tuple[Float[Array, "runs layers units"], Int[Array, " runs"]]:
-    return jax.vmap(lambda model: (unit_strength(model), model.support()[1]))(models)
+_strengths = jit_lightly(jax.vmap(lambda model: (unit_strength(model), model.support()[1])))
+"""`unit_strength`, and the deepest depth, of every run."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,8 @@ def train_step(
     The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
     highest, axis = _highest(state)
-    share, rates, moving = jax.tree.map(lambda a: jnp.broadcast_to(a, key.shape), (share, rates, moving))
+    share, rates = jax.tree.map(lambda a: jnp.broadcast_to(a, key.shape), (share, rates))
+    moving = jnp.broadcast_to(moving, key.shape)
     model = jax.vmap(Model.scheduled)(state.model, share)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.

@@ -203,11 +203,11 @@ def evaluate_free_energy(
         The terms of F, for every run.
     """
     x = check_asked(x, models, n_samples, key, own_rows=True)
+    check = models.likelihood.check_targets
     if x.ndim == 3:
-        y = np.stack([models.likelihood.check_targets("y", own, x.shape[1]) for own in y])
-        x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
+        x, y = x.swapaxes(0, 1), np.stack([check("y", own, x.shape[1]) for own in y], axis=1)
     else:
-        y = models.likelihood.check_targets("y", y, len(x))
+        y = check("y", y, len(x))
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
     first, *others = by_pieces(_FreeEnergy(), models, x, (y, weight), key=key, n_samples=n_samples)
     expected_nll = sum((piece.expected_nll for piece in others), first.expected_nll)

@@ -66,11 +66,9 @@ class GaussianLinear(eqx.Module):
         mean, shift = jnp.array([[[spread]], [[scatter]]]) * normal(key, (2, n_out, n_in + 1), centre.dtype)
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
-        per_unit = prior == "unit"
-        self.log_input_scale = jnp.zeros(n_in) if per_unit else None
-        self.log_output_scale = jnp.zeros(n_out) if per_unit else None
-        self.prior = prior
-        self.prior_scale = prior_scale
+        scales = (jnp.zeros(n_in), jnp.zeros(n_out)) if prior == "unit" else (None, None)
+        self.log_input_scale, self.log_output_scale = scales
+        self.prior, self.prior_scale = prior, prior_scale
 
     def __call__(self, x: Float[Array, "in batch"], *, key: Key[Array, ""], draw: Draw) -> Float[Array, "out batch"]:
         """A data point is a column: loops along the batch are long whatever the width, and a CPU vectorises them."""
@@ -78,17 +76,13 @@ class GaussianLinear(eqx.Module):
         n_in = self.weight_mean.shape[1]
         if x.ndim != 2 or x.shape[0] != n_in:
             raise InvalidArgumentError(f"`x` must have {n_in} rows, and a column per data point, got shape {x.shape}.")
-        return self._local(x, key) if draw == "local" else self._sampled(x, key)
-
-    def _local(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
+        if draw == "weights":
+            # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
+            return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
         bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
-        draw = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
-        return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
-
-    def _sampled(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
-        # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
-        return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
+        noise = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
+        return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, noise)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "out in_and_one"]:
         """One draw of the weights, with the bias in the last column."""
@@ -137,9 +131,8 @@ class GaussianLinear(eqx.Module):
     def kl(self) -> Float[Array, ""]:
         """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
         if self.prior == "weight":
-            return _kl_at_best_scale(self.weight_mean, self.weight_raw) + _kl_at_best_scale(
-                self.bias_mean, self.bias_raw
-            )
+            weight_kl = _kl_at_best_scale(self.weight_mean, self.weight_raw)
+            return weight_kl + _kl_at_best_scale(self.bias_mean, self.bias_raw)
         weight_scale, bias_scale = self.prior_scales()
         return _kl(self.weight_mean, self.weight_raw, weight_scale) + _kl(self.bias_mean, self.bias_raw, bias_scale)
 

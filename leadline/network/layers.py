@@ -1,7 +1,8 @@
 """The mean-field Gaussian linear layer."""
 
 import math
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, Self, get_args
 
 import equinox as eqx
 import jax
@@ -100,13 +101,11 @@ class GaussianLinear(eqx.Module):
         return join(self.weight_mean, self.bias_mean), join(self.weight_raw, self.bias_raw)
 
     def pack(self) -> "PackedLinear":
-        """The same layer as one array; a stack of layers under `jax.vmap`."""
+        """The same layer, or stack of layers, as one array."""
         arrays, structure = jax.tree.flatten(self)
-        shapes = tuple(array.shape for array in arrays)
-        return PackedLinear(jnp.concatenate([array.ravel() for array in arrays]), structure, shapes)
-
-    def unpack(self) -> "GaussianLinear":
-        return self
+        shapes = tuple(array.shape[len(self.stack) :] for array in arrays)
+        numbers = jnp.concatenate([array.reshape(*self.stack, -1) for array in arrays], axis=-1)
+        return PackedLinear(numbers, structure, shapes)
 
     @property
     def stack(self) -> tuple[int, ...]:
@@ -165,6 +164,23 @@ class PackedLinear(eqx.Module):
     @property
     def size(self) -> tuple[int, int]:
         return self.shapes[0]  # of the first field, `weight_mean`
+
+
+class Packable(eqx.Module):
+    """What has layers in it."""
+
+    def pack(self) -> Self:
+        """The same with every layer, or stack of layers, as one array: how training keeps it."""
+        return _each(GaussianLinear, GaussianLinear.pack, self)
+
+    def unpack(self) -> Self:
+        """What was packed."""
+        return _each(PackedLinear, PackedLinear.unpack, self)
+
+
+def _each(kind: type, function: Callable[[Any], Any], tree: Any) -> Any:
+    is_one = lambda node: isinstance(node, kind)  # noqa: E731
+    return jax.tree.map(lambda node: function(node) if is_one(node) else node, tree, is_leaf=is_one)
 
 
 def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: Array) -> Float[Array, ""]:

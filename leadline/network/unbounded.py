@@ -14,12 +14,12 @@ from leadline.backend.device import backend
 from leadline.backend.loops import bounded_scan, choose
 from leadline.backend.random import fold_in
 from leadline.network.blocks import BLOCKS, Block
-from leadline.network.layers import Draw, GaussianLinear
+from leadline.network.layers import Draw, GaussianLinear, Packable
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 
 
-class UnboundedNetwork(eqx.Module):
+class UnboundedNetwork(Packable):
     """Omega_L = g_L o f_L o ... o f_0 for every L up to the capacity.
 
     `deeper` holds the blocks 1 .. capacity, stacked. The capacity is only how much is stored at the moment: `grow` adds
@@ -57,17 +57,6 @@ class UnboundedNetwork(eqx.Module):
         self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
         draw = eqx.filter_vmap(lambda key: kind(width, width, n_outputs, key=key, **weights))
         self.deeper = draw(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
-
-    def pack(self) -> "UnboundedNetwork":
-        """The same network with every layer and head as one array: how training keeps it."""
-        return self._replace(self.first.pack(), jax.vmap(type(self.deeper).pack)(self.deeper))
-
-    def unpack(self) -> "UnboundedNetwork":
-        """The network that was packed."""
-        return self._replace(self.first.unpack(), self.deeper.unpack())
-
-    def _replace(self, *blocks: Block) -> "UnboundedNetwork":
-        return eqx.tree_at(lambda network: (network.first, network.deeper), self, blocks)
 
     @property
     def capacity(self) -> int:

@@ -225,17 +225,11 @@ def _finish_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"
         better = (total < best_free_energy) & (state.epoch < plan.clock.end)
         best_free_energy = jnp.where(better, total, best_free_energy)
         best = choose(better, state.model, best)
-    n_depths = state.model.n_depths
-    q = state.model.depth_posterior
+    q, n_depths, support = state.model.depth_posterior, state.model.n_depths, state.support
+    mean = jax.vmap(lambda q: q.mean(n_depths))(q)
+    std = jnp.sqrt(jax.vmap(lambda q: q.variance(n_depths))(q))
     row = History(
-        validated.nll,
-        terms.expected_nll,
-        terms.depth_kl,
-        terms.weight_kl,
-        jax.vmap(lambda q: q.mean(n_depths))(q),
-        jnp.sqrt(jax.vmap(lambda q: q.variance(n_depths))(q)),
-        state.support.lowest,
-        state.support.highest,
+        validated.nll, terms.expected_nll, terms.depth_kl, terms.weight_kl, mean, std, support.lowest, support.highest
     )
     state = eqx.tree_at(
         lambda s: (s.best, s.best_free_energy, s.validated, s.epoch, s.step),

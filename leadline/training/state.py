@@ -65,7 +65,7 @@ def init_state(
     model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"], optimiser: Optimiser = ADAM
 ) -> TrainingState:
     """Of a training that has not begun."""
-    model = jax.vmap(Model.pack)(model)
+    model = model.pack()
     return TrainingState(
         model=model,
         optimiser=jax.vmap(partial(init_optimiser, optimiser=optimiser))(model),

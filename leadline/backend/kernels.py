@@ -69,7 +69,7 @@ def _run_forward(x, mean, variance, key, highest, *, keep: bool = True):
         partial(_forward_kernel, local, keep),
         "walk_forward",
         (pl.cdiv(batch, TILE),),
-        [x, *_arrays(mean), *_arrays(variance), key, highest.reshape(1)],
+        [x, *jax.tree.leaves((mean, variance)), key, highest.reshape(1)],
         shapes,
     )
     return outputs, (x, mean, variance, highest, kept)
@@ -78,24 +78,19 @@ def _run_forward(x, mean, variance, key, highest, *, keep: bool = True):
 def _run_reverse(residuals, d_outputs):
     x, mean, variance, highest, kept = residuals
     local = variance is not None
-    n_tiles = pl.cdiv(x.shape[1], TILE)
-    shapes = [(n_tiles, *a.shape) for a in _arrays(mean)] * (1 + local)
+    n_tiles, weights = pl.cdiv(x.shape[1], TILE), jax.tree.leaves((mean, variance))
     d_x, *d_weights = _launch(
         partial(_reverse_kernel, local),
         "walk_reverse",
         (n_tiles,),
-        [*_arrays(mean), *_arrays(variance), highest.reshape(1), *kept, d_outputs],
-        [x.shape, *shapes],
+        [*weights, highest.reshape(1), *kept, d_outputs],
+        [x.shape, *((n_tiles, *a.shape) for a in weights)],
     )
     d_weights = [_sum_of_tiles(a, highest) for a in d_weights]
     return d_x, Weights(*d_weights[:2]), Weights(*d_weights[2:]) if local else None, None, None
 
 
 walk.defvjp(_run_forward, _run_reverse)
-
-
-def _arrays(weights: Weights | None) -> list[Array]:
-    return [] if weights is None else [weights.layers, weights.heads]
 
 
 def _launch(

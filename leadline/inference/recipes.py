@@ -130,11 +130,6 @@ class Recipe:
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("compiled")}
         return Recipe("", temperature=float(self.temperature > 0), **kept)
 
-    @property
-    def start(self) -> Start:
-        """Of q(L)."""
-        return Start(*self.initial_depth, self.bounds)
-
     def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
         """The recipe for such targets: ours with the likelihood's own changes, but for what its user has changed."""
         if self.name != LEADLINE.name:
@@ -207,7 +202,7 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
         case (DepthDistribution() as prior, DepthDistribution() as posterior):
             pass
         case str() if depth in FAMILIES:
-            prior, posterior = FAMILIES[depth].pair(recipe.start)
+            prior, posterior = FAMILIES[depth].pair(Start(*recipe.initial_depth, recipe.bounds))
         case int() | np.integer() if not isinstance(depth, bool):
             prior, posterior = FixedDepth(int(depth)), FixedDepth(int(depth))
         case _:

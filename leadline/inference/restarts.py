@@ -62,12 +62,6 @@ class Restarts:
         """Of each in a prediction; None where all are equal."""
         return None if self.calibration is None else self.calibration.share
 
-    @property
-    def _numbers(self) -> NumberLikelihood:
-        likelihood = self.models.likelihood
-        assert isinstance(likelihood, NumberLikelihood)
-        return likelihood
-
     def keys(self, purpose: int = _TEST) -> Key[Array, " runs"]:
         """Of the draws behind a prediction."""
         return evaluation_keys(self.models, self.seed, purpose)
@@ -89,7 +83,9 @@ class Restarts:
         samples = predict.sample_outputs(self.models, x, components=True, n_samples=n, key=self.keys())
         parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
         share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel()
-        mixture = self._numbers.mixture(share, *parts)
+        likelihood = self.models.likelihood
+        assert isinstance(likelihood, NumberLikelihood)
+        mixture = likelihood.mixture(share, *parts)
         return mixture if self.calibration is None else self.calibration.of(mixture)
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
@@ -98,10 +94,10 @@ class Restarts:
 
     def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
         """By rows that none of them was trained on; by none, all alike."""
-        n_restarts = self.models.runs[0]
+        n_restarts, y = self.models.runs[0], self.models.likelihood.check_targets("y", y, len(x))
         if len(x) == 0:
-            return replace(self, calibration=no_calibration(n_restarts, self._numbers.n_targets))
-        x, y = x[:MOST_ROWS], self.models.likelihood.check_targets("y", y, len(x))[:MOST_ROWS]
+            return replace(self, calibration=no_calibration(n_restarts, y.shape[1]))
+        x, y = x[:MOST_ROWS], y[:MOST_ROWS]
         weight = np.ones(len(x)) if weight is None else weight[:MOST_ROWS]
         plain = replace(self, calibration=None)
         return replace(self, calibration=calibrate(plain.mixture(x), y, weight, n_restarts))

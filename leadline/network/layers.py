@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -169,11 +169,11 @@ class PackedLinear(eqx.Module):
 class Packable(eqx.Module):
     """What has layers in it."""
 
-    def pack(self) -> Self:
+    def pack(self) -> Any:
         """The same with every layer, or stack of layers, as one array: how training keeps it."""
         return _each(GaussianLinear, GaussianLinear.pack, self)
 
-    def unpack(self) -> Self:
+    def unpack(self) -> Any:
         """What was packed."""
         return _each(PackedLinear, PackedLinear.unpack, self)
 

@@ -137,17 +137,16 @@ _init_models_quickly = jit_lightly(init_models)
 
 
 def _draw_models(depths: list[Pair], *sizes: Any, **options: Any) -> Model:
-    """`init_models` with p(L) and q(L) for all keys, or for every share of them."""
+    """`init_models` with p(L) and q(L) for all keys, or for each."""
     models = _init_models_quickly(*sizes, depth=depths[0], **options)
     if len(depths) == 1:
         return models
-    each = models.runs[0] // len(depths)
-    both = [side_by_side([one for one in column for _ in range(each)]) for column in zip(*depths, strict=True)]
+    both = [side_by_side(column) for column in zip(*depths, strict=True)]
     return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
 
 
 def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) -> list[Pair]:
-    """p(L) and the initial q(L) of every run, or of every fit's runs, or of all, as far as they differ."""
+    """p(L) and the initial q(L) of all runs, or of each where they differ."""
     n_fits, n_temperatures, n_restarts = shape
     depths = [one.depth for one in settings]
     alike = all(depth is depths[0] or (isinstance(depth, str | int) and depth == depths[0]) for depth in depths)
@@ -155,9 +154,10 @@ def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) 
         [depth_distributions(depth, each) for each in recipe.by_restart(n_restarts)]
         for depth in (depths[:1] if alike else depths)
     ]
-    if len(by_restart[0]) == 1:
-        return [pair for (pair,) in by_restart]
-    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * n_temperatures]
+    if len(by_restart) == len(by_restart[0]) == 1:
+        return by_restart[0]
+    times = n_temperatures * n_restarts // len(by_restart[0])
+    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * times]
 
 
 _unpack = jit_lightly(Model.unpack)
@@ -230,7 +230,8 @@ def train(
         steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
     )
     light = common.own_length or most * steps_per_epoch <= SHORT
-    checkpoints = watch.checkpoints(partial(training_identity, problems, fits, start))
+    names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
+    checkpoints = watch.checkpoints(lambda: identity(list(names), start))
     run = Run(
         plan,
         last_checkpoint(checkpoints, state),
@@ -264,11 +265,6 @@ def train(
         compile_seconds=run.compile_seconds or 0.0,
         interrupted=end is None or int(state.epoch) < end,
     )
-
-
-def training_identity(problems: Sequence[Problem], settings: Sequence[Settings], start: Model | None = None) -> str:
-    """The one name of these fits, trained together."""
-    return identity([one.identity(problem) for problem, one in zip(problems, settings, strict=True)], start)
 
 
 def _one_for_each(

@@ -97,8 +97,8 @@ def test_rows_are_updated_in_place_and_only_the_active_ones():
     gradient, mu, nu, params = jnp.asarray(rng.normal(size=(4, 2, 3, n)), jnp.float32)
     state = optax.ScaleByAdamState(jnp.array([[4, 0, 9]] * 2), mu, nu**2)
     active = jnp.array([[True, False, True], [False, True, False]])
-    step = jax.jit(jax.vmap(optimiser._step_rows, (0, None, 0, 0, 0)))
-    new, new_state = step(active, jnp.array(0.01), gradient, state, params)
+    step = jax.jit(jax.vmap(optimiser._step_rows, (None, 0, 0, 0, 0)))
+    new, new_state = step(jnp.array(0.01), active, gradient, state, params)
     expected, expected_state = jax.vmap(jax.vmap(partial(optimiser._step, optimiser.ADAM, 0.01)))(
         gradient, state, params
     )

@@ -125,7 +125,7 @@ def test_they_can_be_compiled_for_a_gpu(noise, like_a_gpu):
     def step(network, highest):
         gradient = jax.grad(loss)(network, highest).deeper.layer
         state = jax.vmap(optimiser.ADAM.init)(gradient)
-        return optimiser._step_rows(jnp.array([True, False]), 0.1, gradient, state, network.deeper.layer)
+        return optimiser._step_rows(0.1, jnp.array([True, False]), gradient, state, network.deeper.layer)
 
     lowered = jax.jit(step).trace(network, jnp.array(1)).lower(lowering_platforms=("cuda",)).as_text()
     for name in ("walk_forward", "walk_reverse", "sum_of_tiles", "update_in_place"):

@@ -72,8 +72,9 @@ def leadline_steps(
         width=width,
         key=keys,
     )
-    state = init_state(draw_models(capacity=capacity), keys, jnp.full(runs, recipe.temperature))
-    state = Storage(draw_models).fit(state)
+    temperature = jnp.full(runs, recipe.temperature)
+    begin = lambda capacity: init_state(draw_models(capacity=capacity), keys, temperature)  # noqa: E731
+    state = Storage(begin).fit(begin(capacity=capacity))
     assert (int(state.support.lowest[0]), int(state.support.highest[0])) == (0, highest)
     x = jax.random.normal(keys[0], (runs, batch, N_INPUTS))
     y = (x[..., 0] > 0).astype(jnp.int32)

@@ -58,64 +58,53 @@ def walk(
     return _run_forward(x, mean, variance, key, highest, keep=False)[0]
 
 
-def _forward(x, mean, variance, key, highest):
-    outputs, kept = _run_forward(x, mean, variance, key, highest, keep=True)
-    return outputs, (x, mean, variance, highest, kept)
-
-
-def _reverse(residuals, d_outputs):
-    x, mean, variance, highest, kept = residuals
-    d_x, d_mean, d_variance = _run_reverse(x, mean, variance, highest, kept, d_outputs)
-    return d_x, d_mean, d_variance, None, None
-
-
-walk.defvjp(_forward, _reverse)
-
-
-def _run_forward(x, mean, variance, key, highest, *, keep: bool):
+def _run_forward(x, mean, variance, key, highest, *, keep: bool = True):
     depths, n_outputs, _ = mean.heads.shape
     units, batch = x.shape
     local = variance is not None
     shapes = [(depths, n_outputs, batch)]
     if keep:
         shapes += [(depths + 1, units, batch)] + [(depths, units, batch), (depths, n_outputs, batch)] * local
-    outputs, *kept = _walk(
+    outputs, *kept = _launch(
         partial(_forward_kernel, local, keep),
         "walk_forward",
-        batch,
-        [x, *_arrays(mean), *_arrays(variance), key, highest.reshape(1)],
+        (pl.cdiv(batch, TILE),),
+        [x, *jax.tree.leaves((mean, variance)), key, highest.reshape(1)],
         shapes,
     )
-    return outputs, kept
+    return outputs, (x, mean, variance, highest, kept)
 
 
-def _run_reverse(x, mean, variance, highest, kept, d_outputs):
+def _run_reverse(residuals, d_outputs):
+    x, mean, variance, highest, kept = residuals
     local = variance is not None
-    n_tiles = pl.cdiv(x.shape[1], TILE)
-    shapes = [(n_tiles, *a.shape) for a in _arrays(mean)] * (1 + local)
-    d_x, *d_weights = _walk(
+    n_tiles, weights = pl.cdiv(x.shape[1], TILE), jax.tree.leaves((mean, variance))
+    d_x, *d_weights = _launch(
         partial(_reverse_kernel, local),
         "walk_reverse",
-        x.shape[1],
-        [*_arrays(mean), *_arrays(variance), highest.reshape(1), *kept, d_outputs],
-        [x.shape, *shapes],
+        (n_tiles,),
+        [*weights, highest.reshape(1), *kept, d_outputs],
+        [x.shape, *((n_tiles, *a.shape) for a in weights)],
     )
     d_weights = [_sum_of_tiles(a, highest) for a in d_weights]
-    return d_x, Weights(*d_weights[:2]), Weights(*d_weights[2:]) if local else None
+    return d_x, Weights(*d_weights[:2]), Weights(*d_weights[2:]) if local else None, None, None
 
 
-def _arrays(weights: Weights | None) -> list[Array]:
-    return [] if weights is None else [weights.layers, weights.heads]
+walk.defvjp(_run_forward, _run_reverse)
 
 
-def _walk(kernel: Any, name: str, batch: int, inputs: list[Array], shapes: list[tuple[int, ...]]) -> list[Array]:
+def _launch(
+    kernel: Any, name: str, grid: tuple[int, ...], inputs: list[Array], outputs: list[Any], **options: Any
+) -> list[Array]:
+    """Run a kernel; its outputs are like arrays, or have shapes."""
     return pl.pallas_call(
         kernel,
-        [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes],
-        grid=(pl.cdiv(batch, TILE),),
+        [jax.ShapeDtypeStruct(getattr(a, "shape", a), getattr(a, "dtype", jnp.float32)) for a in outputs],
+        grid=grid,
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
         interpret=backend().interprets_kernels,
         name=name,
+        **options,
     )(*inputs)
 
 
@@ -155,7 +144,7 @@ def _forward_kernel(local: bool, keep: bool, *refs: Any) -> None:
     def leave_out(depth: Array, _: None) -> None:
         _put(outputs_ref, (depth,), columns, jnp.zeros((_padded(n_outputs), TILE), jnp.float32))
 
-    x = _get(x_ref, (), columns)
+    x = _load(x_ref, (), columns)
     if keep:
         _put(hidden_ref, (0,), columns, x)
     lax.fori_loop(0, highest + 1, visit, x)
@@ -179,7 +168,7 @@ def _reverse_kernel(local: bool, *refs: Any) -> None:
         d_x = _dot(weight.T, d)
         if local:
             weight, _ = _weights(variance[which], depth)
-            d = d * _get(slopes[which], (depth,), columns)
+            d = d * _load(slopes[which], (depth,), columns)
             _put_weights(d_variance[which], (tile, depth), d, x * x)
             d_x = d_x + 2 * x * _dot(weight.T, d)
         return d_x
@@ -187,11 +176,11 @@ def _reverse_kernel(local: bool, *refs: Any) -> None:
     def go_back(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         hidden, d_hidden = state
         depth = highest - k
-        d_hidden = d_hidden + affine(1, depth, hidden, _get(d_outputs_ref, (depth,), columns))
-        x = _get(hidden_ref, (depth,), columns)
+        d_hidden = d_hidden + affine(1, depth, hidden, _load(d_outputs_ref, (depth,), columns))
+        x = _load(hidden_ref, (depth,), columns)
         return x, affine(0, depth, x, jnp.where(hidden > 0, d_hidden, 0.1 * d_hidden))
 
-    hidden = _get(hidden_ref, (highest + 1,), columns)
+    hidden = _load(hidden_ref, (highest + 1,), columns)
     _, d_x = lax.fori_loop(0, highest + 1, go_back, (hidden, jnp.zeros_like(hidden)))
     _put(d_x_ref, (), columns, d_x)
 
@@ -199,24 +188,18 @@ def _reverse_kernel(local: bool, *refs: Any) -> None:
 def _sum_of_tiles(parts: Float[Array, "tiles depths out in"], highest: Int[Array, ""]) -> Float[Array, "depths out in"]:
     """The sum over the tiles up to a depth, zero beyond, where nothing was stored and nothing is read."""
     n_tiles, depths, n_out, n_in = parts.shape
-    shape, padded = (n_out, n_in), (_padded(n_out), _padded(n_in))
+    padded = (_padded(n_out), _padded(n_in))
 
     def kernel(parts_ref: Any, highest_ref: Any, sum_ref: Any) -> None:
         depth = pl.program_id(0)
         n_stored = jnp.where(depth <= highest_ref[0], jnp.int32(n_tiles), jnp.int32(0))
         total = lax.fori_loop(
-            0, n_stored, lambda tile, total: total + _load(parts_ref, (tile, depth), shape), jnp.zeros(padded)
+            0, n_stored, lambda tile, total: total + _load(parts_ref, (tile, depth), n_in), jnp.zeros(padded)
         )
-        _store(sum_ref, (depth,), shape, total)
+        _put(sum_ref, (depth,), n_in, total)
 
-    return pl.pallas_call(
-        kernel,
-        jax.ShapeDtypeStruct((depths, *shape), jnp.float32),
-        grid=(depths,),
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
-        interpret=backend().interprets_kernels,
-        name="sum_of_tiles",
-    )(parts, highest.reshape(1))
+    [total] = _launch(kernel, "sum_of_tiles", (depths,), [parts, highest.reshape(1)], [(depths, n_out, n_in)])
+    return total
 
 
 def _take(each: Iterator[Any], n: int) -> tuple[Any, ...]:
@@ -241,45 +224,41 @@ def _dot(a: Float[Array, "m k"], b: Float[Array, "k n"]) -> Float[Array, "m n"]:
     return lax.dot(a, b, precision=precision, preferred_element_type=jnp.float32)
 
 
-def _load(ref: Any, at: tuple, shape: tuple[int, int], columns: Array | None = None) -> Float[Array, "rows columns"]:
-    """The first rows and columns (or those columns) of a matrix, padded with zeros."""
-    index, inside = _block(at, shape, columns)
+Columns = Int[Array, " columns"] | int
+"""Of a matrix: those, or the first so many."""
+
+
+def _load(ref: Any, at: tuple, columns: Columns) -> Float[Array, "rows columns"]:
+    """Columns of a matrix out of [..., rows, columns], padded with zeros."""
+    index, inside = _block(ref, at, columns)
     return triton.load(ref.at[index], mask=inside, other=0.0)
 
 
-def _store(ref: Any, at: tuple, shape: tuple[int, int], value: Array, columns: Array | None = None) -> None:
-    index, inside = _block(at, shape, columns)
+def _put(ref: Any, at: tuple, columns: Columns, value: Float[Array, "rows columns"]) -> None:
+    index, inside = _block(ref, at, columns)
     triton.store(ref.at[index], value, mask=inside)
 
 
-def _block(at: tuple, shape: tuple[int, int], columns: Array | None) -> tuple[tuple, Array]:
+def _block(ref: Any, at: tuple, columns: Columns) -> tuple[tuple, Array]:
     """Where the numbers of a block are, and which of them are inside the matrix."""
-    n_rows, n_columns = shape
-    row = jnp.arange(_padded(n_rows))[:, None]
-    column = (jnp.arange(_padded(n_columns)) if columns is None else columns)[None, :]
+    n_rows, n_columns = ref.shape[-2:]
+    if isinstance(columns, int):
+        n_columns, columns = columns, jnp.arange(_padded(columns))
+    row, column = jnp.arange(_padded(n_rows))[:, None], columns[None, :]
     return (*at, row, column), (row < n_rows) & (column < n_columns)
-
-
-def _get(ref: Any, at: tuple, columns: Array) -> Float[Array, "rows tile"]:
-    """The data points of this program, out of [..., rows, batch]."""
-    return _load(ref, at, ref.shape[-2:], columns)
-
-
-def _put(ref: Any, at: tuple, columns: Array, value: Float[Array, "rows tile"]) -> None:
-    _store(ref, at, ref.shape[-2:], value, columns)
 
 
 def _weights(ref: Any, depth: Array) -> tuple[Float[Array, "out in"], Float[Array, "out 1"]]:
     """The matrix and the bias at a depth, out of [depths, out, in + 1]."""
-    n_out, n_in = ref.shape[-2], ref.shape[-1] - 1
-    return _load(ref, (depth,), (n_out, n_in)), _load(ref, (depth,), ref.shape[-2:], jnp.full(1, n_in))
+    n_in = ref.shape[-1] - 1
+    return _load(ref, (depth,), n_in), _load(ref, (depth,), jnp.full(1, n_in))
 
 
 def _put_weights(ref: Any, at: tuple, d: Float[Array, "out tile"], x: Float[Array, "in tile"]) -> None:
     """Store the derivatives by the matrix, d x^T, and by the bias."""
-    n_out, n_in = ref.shape[-2], ref.shape[-1] - 1
-    _store(ref, at, (n_out, n_in), _dot(d, x.T))
-    _store(ref, at, ref.shape[-2:], d.sum(axis=1, keepdims=True), jnp.full(1, n_in))
+    n_in = ref.shape[-1] - 1
+    _put(ref, at, n_in, _dot(d, x.T))
+    _put(ref, at, jnp.full(1, n_in), d.sum(axis=1, keepdims=True))
 
 
 BLOCK = 512
@@ -322,13 +301,12 @@ def update_in_place(
         def _() -> None:
             new_counts_ref[row] = counts_ref[row]
 
-    counts, *new = pl.pallas_call(
+    counts, *new = _launch(
         kernel,
-        [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (counts, *stacks)],
-        grid=(n_rows, pl.cdiv(n, BLOCK)),
+        "update_in_place",
+        (n_rows, pl.cdiv(n, BLOCK)),
+        [active, counts, given, *stacks, *(a.reshape(1) for a in fixed)],
+        [counts, *stacks],
         input_output_aliases={3 + i: 1 + i for i in range(n_stacks)},
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
-        interpret=backend().interprets_kernels,
-        name="update_in_place",
-    )(active, counts, given, *stacks, *(a.reshape(1) for a in fixed))
+    )
     return counts, tuple(new)

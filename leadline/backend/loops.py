@@ -19,7 +19,12 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from leadline.backend.device import backend
 
-Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
+Length = Int[Array, ""]
+
+Scanned = tuple[PyTree, PyTree]
+"""The last carry, and a row of everything."""
+
+Body = Callable[[Any, PyTree, PyTree, PyTree, PyTree], Scanned]
 
 KEPT = "kept"
 """The name (`jax.ad_checkpoint.checkpoint_name`) of what a body has computed and its reverse pass should not again."""
@@ -35,6 +40,11 @@ def row(stack: PyTree, i: Int[Array, ""]) -> PyTree:
 def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
     """The stacks with row i replaced."""
     return jax.tree.map(lambda a, v: _put_row(a, v, i), stack, value)
+
+
+def choose(which: Bool[Array, " rows"], new: PyTree, old: PyTree) -> PyTree:
+    """The stacks with those rows of the new, and the others of the old."""
+    return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
 # Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all. They have no
@@ -76,9 +86,7 @@ def _n_rows(stack: PyTree) -> int:
     return jax.tree.leaves(stack)[0].shape[0]
 
 
-def bounded_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def bounded_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`jax.lax.scan` over the first `length` rows of `xs`; the later rows of the result are zero.
 
     `body(i, fixed, params, carry, x) -> (carry, y)` must be a pure function: what it needs comes through `fixed` (never
@@ -95,9 +103,7 @@ def bounded_scan(
     return scan(with_rest, (fixed, rest), learned, carry, xs, length)
 
 
-def masked_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def masked_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`bounded_scan` over all rows, unrolled; rows from `length` on see the last carry and leave it as it is."""
 
     def step(carry: PyTree, row: tuple[Array, PyTree]) -> tuple[PyTree, PyTree]:
@@ -111,16 +117,15 @@ def masked_scan(
 
 
 def update_rows(
-    function: Callable[[Any, PyTree, PyTree], PyTree], given: PyTree, stack: PyTree, length: Int[Array, ""]
+    function: Callable[[Any, PyTree, PyTree], PyTree], given: PyTree, stack: PyTree, length: Length
 ) -> PyTree:
     """`stack` with row i replaced by `function(i, row of given, row of stack)` for i < length.
 
     Later rows must be left alone by the function itself.
     """
     if backend().loops_are_dynamic:
-        return lax.fori_loop(
-            0, length, lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i), stack
-        )
+        one = lambda i, stack: put_row(stack, function(i, row(given, i), row(stack, i)), i)  # noqa: E731
+        return lax.fori_loop(0, length, one, stack)
     return jax.vmap(function)(jnp.arange(_n_rows(stack)), given, stack)
 
 
@@ -132,9 +137,7 @@ def do_if(condition: Bool[Array, ""], function: Callable[[], PyTree], otherwise:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def dynamic_scan(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def dynamic_scan(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     """`bounded_scan` as a loop of that length. Its reverse pass reads back what the body named `KEPT`, and computes the
     rest again: storing many small arrays takes longer."""
     _, y = jax.eval_shape(body, jnp.array(0), fixed, params, carry, row(xs, jnp.array(0)))
@@ -147,9 +150,7 @@ def dynamic_scan(
     return lax.fori_loop(0, length, step, (carry, _empty_stack(_n_rows(xs), y)))
 
 
-def _forward(
-    body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Int[Array, ""]
-) -> tuple[PyTree, PyTree]:
+def _forward(body: Body, fixed: PyTree, params: PyTree, carry: PyTree, xs: PyTree, length: Length) -> Scanned:
     pullback_def = None
 
     def visit(carry: PyTree, i: Any) -> tuple[PyTree, PyTree, list[Array]]:

@@ -76,11 +76,8 @@ class NormalDepth(DepthDistribution):
         """
         edges = np.clip(ndtri([self.lower_quantile, self.upper_quantile]), -MAX_EDGE, MAX_EDGE)
         lowest_raw_scale = softplus_inverse(jnp.asarray(WINDOW / (edges[1] - edges[0]), self.raw_scale.dtype))
-        return eqx.tree_at(
-            lambda q: (q.loc, q.raw_scale),
-            self,
-            (jnp.maximum(self.loc, 0.5), jnp.maximum(self.raw_scale, lowest_raw_scale)),
-        )
+        floored = jnp.maximum(self.loc, 0.5), jnp.maximum(self.raw_scale, lowest_raw_scale)
+        return eqx.tree_at(lambda q: (q.loc, q.raw_scale), self, floored)
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         z = (jnp.arange(n_depths + 1) - self.loc) / self.scale

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from leadline.depth.base import DepthDistribution
 
@@ -25,20 +25,17 @@ class OneOf(DepthDistribution):
 
 def side_by_side(distributions: Sequence[DepthDistribution]) -> DepthDistribution:
     """All of them on a leading axis, one per run: for `jax.vmap`."""
-    kinds = [_kind(one) for one in distributions]
+    kinds = [kind_of(one) for one in distributions]
     order = list(dict.fromkeys(kinds))
     which = np.array([order.index(kind) for kind in kinds])
     families = []
     for i in range(len(order)):
         some = distributions[int(np.argmax(which == i))]  # stands in where a run is of another family
-        families.append(_stacked([one if k == i else some for one, k in zip(distributions, which, strict=True)]))
+        of_each = [one if k == i else some for one, k in zip(distributions, which, strict=True)]
+        families.append(jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *of_each))
     return families[0] if len(families) == 1 else OneOf(tuple(families), jnp.asarray(which))
 
 
-def _kind(distribution: DepthDistribution) -> tuple:
+def kind_of(tree: PyTree) -> tuple:
     """What has to be alike for two to be stacked."""
-    return jax.tree.structure(distribution), tuple((a.shape, a.dtype) for a in jax.tree.leaves(distribution))
-
-
-def _stacked(distributions: list[DepthDistribution]) -> DepthDistribution:
-    return jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *distributions)
+    return jax.tree.structure(tree), tuple((a.shape, a.dtype) for a in jax.tree.leaves(tree))

@@ -65,7 +65,7 @@ def free_energy(
     scale = 1.0 if n_data is None else n_data / n_batch
 
     batch_nll, weight_kl = model.network.depths(
-        x, _batch_nll, (y, weight), model.likelihood, highest=highest, key=key, draw=draw
+        x, nll_of_rows, (y, weight), model.likelihood, highest=highest, key=key, draw=draw
     )
     return terms_by_depth(model, scale * batch_nll, weight_kl)
 
@@ -82,7 +82,8 @@ def terms_by_depth(model: Model, nll: Float[Array, " depths"], weight_kl: Float[
     )
 
 
-def _batch_nll(fixed: PyTree, likelihood: PyTree, output: Float[Array, "batch out"]) -> Float[Array, ""]:
+def nll_of_rows(fixed: PyTree, likelihood: PyTree, output: Float[Array, "batch out"]) -> Float[Array, ""]:
+    """-ln p(y | output), all rows by their weights; `fixed` is y and the weights."""
     y, weight = fixed
     return -jnp.sum(weight * likelihood.log_prob(output, y))
 

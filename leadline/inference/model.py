@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from leadline._checks import InvalidArgumentError, check_integer, is_traced
 from leadline.depth import DepthDistribution
 from leadline.likelihoods import Likelihood
+from leadline.network.layers import Packable
 from leadline.network.unbounded import UnboundedNetwork
 
 
@@ -24,21 +25,13 @@ def check_fits(name: str, highest: Int[Array, "*runs"], capacity: int) -> Int[Ar
     return highest
 
 
-class Model(eqx.Module):
+class Model(Packable):
     """All that is learned (network, likelihood, depth_posterior), and the depth prior, which is not."""
 
     network: UnboundedNetwork
     likelihood: Likelihood
     depth_posterior: DepthDistribution
     depth_prior: DepthDistribution
-
-    def pack(self) -> "Model":
-        """The same model with its network packed (`UnboundedNetwork.pack`); of several runs under `jax.vmap`."""
-        return eqx.tree_at(lambda model: model.network, self, self.network.pack())
-
-    def unpack(self) -> "Model":
-        """The model, or the models of several runs, that was packed."""
-        return eqx.tree_at(lambda model: model.network, self, self.network.unpack())
 
     def scheduled(self, share: Float[Array, ""]) -> "Model":
         """The model with its likelihood as it is at a share of the recipe's schedules."""

@@ -102,7 +102,7 @@ def by_pieces(
     n_samples: Any,
 ) -> list[PyTree]:
     """The estimate for every run, piece by piece of the rows, which are padded: who asked cuts what is too much."""
-    highest = deepest(models)
+    highest = check_fits("models", _highest(models), models.capacity).max()
     results = []
     for rows in pieces_of_rows(len(x)):
         given = _padded(x[rows]), tuple(_padded(a[rows]) for a in fixed)
@@ -133,21 +133,13 @@ def check_asked(x: np.ndarray, models: Model, n_samples: int, key: Array, own_ro
             "take the models as `train` returns them, and `jax.random.split(key, number of runs)`."
         )
     x = np.asarray(x)
-    if own_rows and x.ndim == 3 and len(x) == len(key):
-        check_features("x", x.reshape(-1, x.shape[-1]), models.network.n_inputs)
-    else:
-        check_features("x", x, models.network.n_inputs)
+    of_each = own_rows and x.ndim == 3 and len(x) == len(key)
+    check_features("x", x.reshape(-1, x.shape[-1]) if of_each else x, models.network.n_inputs)
     return x
 
 
-@jit_lightly
-def _highest(models: Model) -> Int[Array, " runs"]:
-    return jax.vmap(lambda model: model.support()[1])(models)
-
-
-def deepest(models: Model) -> Int[Array, ""]:
-    """The deepest depth that any run needs."""
-    return check_fits("models", _highest(models), models.capacity).max()
+_highest = jit_lightly(jax.vmap(lambda model: model.support()[1]))
+"""The deepest depth that every run needs."""
 
 
 def _padded(a: np.ndarray) -> Array:

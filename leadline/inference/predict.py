@@ -11,10 +11,9 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.loops import put_row
-from leadline.inference.free_energy import FreeEnergy, terms_by_depth
+from leadline.inference.free_energy import FreeEnergy, nll_of_rows, terms_by_depth
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, by_pieces, check_asked, joined
-from leadline.network.unbounded import Readout
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -152,37 +151,25 @@ def depth_masses(models: Model) -> np.ndarray:
     return np.asarray(_depth_masses(models), float)
 
 
-@jit_lightly
-def _depth_masses(models: Model) -> Float[Array, "runs depths"]:
-    return jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1))(models)
-
-
-def read_output(fixed: Any, likelihood: PyTree, output: Float[Array, "batch out"]) -> Array:
-    """The output itself."""
-    return output
-
-
-def read_components(fixed: Any, likelihood: PyTree, output: Float[Array, "batch out"]) -> PyTree:
-    """What a component of the predictive distribution is made of."""
-    return likelihood.components(output)
+_depth_masses = jit_lightly(jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1)))
 
 
 def sample_outputs(
-    models: Model, x: np.ndarray, read: Readout = read_output, *, n_samples: int = 100, key: Key[Array, " runs"]
+    models: Model, x: np.ndarray, *, components: bool = False, n_samples: int = 100, key: Key[Array, " runs"]
 ) -> PyTree[Float[np.ndarray, "runs samples depths rows ..."]]:
-    """What is read off Omega_L(x) for every draw of the weights and every depth stored; zero below the deepest with
-    mass."""
+    """Omega_L(x), or the `components` of the predictive distribution that the likelihood makes of it, for every draw of
+    the weights and every depth stored; zero below the deepest with mass."""
     x = check_asked(x, models, n_samples, key)
-    return joined(by_pieces(_Outputs(read), models, x, key=key, n_samples=n_samples), len(x), axis=3)
+    return joined(by_pieces(_Outputs(components), models, x, key=key, n_samples=n_samples), len(x), axis=3)
 
 
 class _Outputs(Estimate):
     """All draws, side by side."""
 
-    reader: Readout
+    components: bool
 
     def read(self, fixed: Any, likelihood: Any, output: Array) -> PyTree:
-        return self.reader(fixed, likelihood, output)
+        return likelihood.components(output) if self.components else output
 
     def start(self, model: Model, x: Array, n_samples: int) -> tuple[None, PyTree]:
         output = jnp.zeros((x.shape[0], model.likelihood.n_outputs), x.dtype)
@@ -216,11 +203,11 @@ def evaluate_free_energy(
         The terms of F, for every run.
     """
     x = check_asked(x, models, n_samples, key, own_rows=True)
+    check = models.likelihood.check_targets
     if x.ndim == 3:
-        y = np.stack([models.likelihood.check_targets("y", own, x.shape[1]) for own in y])
-        x, y = x.swapaxes(0, 1), y.swapaxes(0, 1)
+        x, y = x.swapaxes(0, 1), np.stack([check("y", own, x.shape[1]) for own in y], axis=1)
     else:
-        y = models.likelihood.check_targets("y", y, len(x))
+        y = check("y", y, len(x))
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
     first, *others = by_pieces(_FreeEnergy(), models, x, (y, weight), key=key, n_samples=n_samples)
     expected_nll = sum((piece.expected_nll for piece in others), first.expected_nll)
@@ -231,8 +218,7 @@ class _FreeEnergy(Estimate):
     """The terms of F."""
 
     def read(self, fixed: tuple[Array, Array], likelihood: Any, output: Array) -> Array:
-        y, weight = fixed
-        return -jnp.sum(weight * likelihood.log_prob(output, y))
+        return nll_of_rows(fixed, likelihood, output)
 
     def start(self, model: Model, x: Array, n_samples: Any) -> tuple[Model, FreeEnergy]:
         return model, FreeEnergy(*jnp.zeros((3,), x.dtype))

@@ -34,10 +34,9 @@ def unit_strength(model: Model) -> Float[Array, "layers units"]:
     network = model.network
     lowest, highest = model.support()
     level = jnp.arange(model.capacity + 1)
-    ratios = jax.tree.map(
+    first, deeper = jax.tree.map(
         _signal_to_noise, (network.first, network.deeper), is_leaf=lambda node: isinstance(node, GaussianLinear)
     )
-    first, deeper = ratios
     into = jnp.concatenate([first.layer.max(-1)[None], deeper.layer.max(-1)])
     onward = jnp.pad(deeper.layer.max(-2), ((0, 1), (0, 0)))  # out of layer l into layer l + 1
     read = jnp.concatenate([first.head.max(-2)[None], deeper.head.max(-2)])
@@ -66,9 +65,8 @@ def effective_widths(models: Model) -> list[list[int]]:
     return [row[: end + 1].tolist() for row, end in zip(counts, np.asarray(highest), strict=True)]
 
 
-@jit_lightly
-def _strengths(models: Model) -> tuple[Float[Array, "runs layers units"], Int[Array, " runs"]]:
-    return jax.vmap(lambda model: (unit_strength(model), model.support()[1]))(models)
+_strengths = jit_lightly(jax.vmap(lambda model: (unit_strength(model), model.support()[1])))
+"""`unit_strength`, and the deepest depth, of every run."""
 
 
 @dataclass(frozen=True)
@@ -118,39 +116,26 @@ def prune(
     free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
     before = free_energy(models)
     if most_probable_depth:
-        models = _at_most_probable_depth(models)
+        mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
+        models = eqx.tree_at(lambda m: m.depth_posterior, models, mode)
     strength, highest = _strengths(models)
     order = np.argsort(-np.asarray(strength), axis=-1)
     ask = partial(predict, x=x, n_samples=n_samples, key=key)
     expected = ask(models)
 
-    def difference(width: int) -> float:
-        got = ask(_silenced(models, jnp.asarray(order[..., width:])))
-        return models.likelihood.change(expected.mean(0), got.mean(0))
-
     narrow, wide, found = 1, models.network.width, 0.0
     while narrow < wide:
         width = (narrow + wide) // 2
-        change = difference(width)
+        got = ask(_silenced(models, jnp.asarray(order[..., width:])))
+        change = models.likelihood.change(expected.mean(0), got.mean(0))
         if change < tolerance:
             wide, found = width, change
         else:
             narrow = width + 1
     highest = int(highest.max())
     smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
-    after = free_energy(smaller)
-    return Pruning(
-        model=smaller,
-        width=wide,
-        depth=highest,
-        difference=found,
-        free_energy_change=float(np.mean(np.asarray(after.total - before.total))),
-    )
-
-
-def _at_most_probable_depth(models: Model) -> Model:
-    mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
-    return eqx.tree_at(lambda m: m.depth_posterior, models, mode)
+    change = float(np.mean(np.asarray(free_energy(smaller).total - before.total)))
+    return Pruning(smaller, width=wide, depth=highest, difference=found, free_energy_change=change)
 
 
 @jit_lightly
@@ -158,23 +143,15 @@ def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
     """The same networks with nothing going out of the dropped units: all other draws of the noise stay as they are."""
 
     def into_nothing(layer: GaussianLinear, units: Int[Array, " units"]) -> GaussianLinear:
-        return eqx.tree_at(
-            lambda m: (m.weight_mean, m.weight_raw),
-            layer,
-            (layer.weight_mean.at[:, units].set(0.0), layer.weight_raw.at[:, units].set(_OFF)),
-        )
+        weights = (layer.weight_mean.at[:, units].set(0.0), layer.weight_raw.at[:, units].set(_OFF))
+        return eqx.tree_at(lambda m: (m.weight_mean, m.weight_raw), layer, weights)
 
     def one_run(model: Model, dropped: Int[Array, "layers units"]) -> Model:
-        network = model.network
-        return eqx.tree_at(
-            lambda m: (m.network.first.head, m.network.deeper.layer, m.network.deeper.head),
-            model,
-            (
-                into_nothing(network.first.head, dropped[0]),
-                jax.vmap(into_nothing)(network.deeper.layer, dropped[:-1]),
-                jax.vmap(into_nothing)(network.deeper.head, dropped[1:]),
-            ),
+        first, deeper = model.network.first, model.network.deeper
+        layer, head = (
+            jax.vmap(into_nothing)(*pair) for pair in ((deeper.layer, dropped[:-1]), (deeper.head, dropped[1:]))
         )
+        return eqx.tree_at(_parts, model, (first.layer, into_nothing(first.head, dropped[0]), layer, head))
 
     return jax.vmap(one_run)(models, dropped)
 
@@ -182,42 +159,32 @@ def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
 @jit_lightly
 def _kept(models: Model, units: Int[Array, "runs layers units"], depth: int) -> Model:
     """The networks of the given units, cut below `depth`."""
-    return jax.vmap(partial(_kept_of_one, depth=depth))(models, units)
+
+    def one_run(model: Model, units: Int[Array, "layers units"]) -> Model:
+        first, deeper = model.network.first, jax.tree.map(lambda a: a[:depth], model.network.deeper)
+        inputs, outputs = jnp.arange(model.network.n_inputs), jnp.arange(model.likelihood.n_outputs)
+        above, below = units[:depth], units[1 : depth + 1]
+        parts = (
+            _selected(first.layer, units[0], inputs),
+            _selected(first.head, outputs, units[0]),
+            jax.vmap(_selected)(deeper.layer, below, above),
+            jax.vmap(_selected, (0, None, 0))(deeper.head, outputs, below),
+        )
+        return eqx.tree_at(_parts, model, parts)
+
+    return jax.vmap(one_run)(models, units)
 
 
-def _kept_of_one(model: Model, units: Int[Array, "layers units"], depth: int) -> Model:
+def _parts(model: Model) -> tuple[GaussianLinear, ...]:
     first, deeper = model.network.first, model.network.deeper
-    every_input = jnp.arange(model.network.n_inputs)
-    every_output = jnp.arange(model.likelihood.n_outputs)
-    deeper = jax.tree.map(lambda a: a[:depth], deeper)
-    new_first = eqx.tree_at(
-        lambda b: (b.layer, b.head),
-        first,
-        (_selected(first.layer, units[0], every_input), _selected(first.head, every_output, units[0])),
-    )
-    new_deeper = eqx.tree_at(
-        lambda b: (b.layer, b.head),
-        deeper,
-        (
-            jax.vmap(_selected)(deeper.layer, units[1 : depth + 1], units[:depth]),
-            jax.vmap(_selected, (0, None, 0))(deeper.head, every_output, units[1 : depth + 1]),
-        ),
-    )
-    return eqx.tree_at(lambda m: (m.network.first, m.network.deeper), model, (new_first, new_deeper))
+    return first.layer, first.head, deeper.layer, deeper.head
 
 
 def _selected(layer: GaussianLinear, outputs: Int[Array, " out"], inputs: Int[Array, " in"]) -> GaussianLinear:
     """The layer between fewer units."""
     table = jnp.ix_(outputs, inputs)
-    layer = eqx.tree_at(
-        lambda m: (m.weight_mean, m.weight_raw, m.bias_mean, m.bias_raw),
-        layer,
-        (layer.weight_mean[table], layer.weight_raw[table], layer.bias_mean[outputs], layer.bias_raw[outputs]),
-    )
-    if layer.log_input_scale is None or layer.log_output_scale is None:
-        return layer
-    return eqx.tree_at(
-        lambda m: (m.log_input_scale, m.log_output_scale),
-        layer,
-        (layer.log_input_scale[inputs], layer.log_output_scale[outputs]),
-    )
+    kept = {"weight_mean": table, "weight_raw": table, "bias_mean": outputs, "bias_raw": outputs}
+    if layer.log_input_scale is not None:
+        kept |= {"log_input_scale": inputs, "log_output_scale": outputs}
+    arrays = [getattr(layer, name)[some] for name, some in kept.items()]
+    return eqx.tree_at(lambda m: [getattr(m, name) for name in kept], layer, arrays)

@@ -9,16 +9,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from leadline._checks import (
-    InvalidArgumentError,
-    check_at_least,
-    check_choice,
-    check_finite,
-    check_integer,
-    check_positive,
-    check_share,
-    is_traced,
-)
+from leadline import _checks
+from leadline._checks import InvalidArgumentError
 from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
 from leadline.depth.base import N_DEPTHS, Bounds
 from leadline.likelihoods import Likelihood
@@ -86,28 +78,23 @@ class Recipe:
     """What is left of the learning rate at a share of the training; None: half a cosine from `decay_from` on."""
 
     def __post_init__(self) -> None:
-        for name, choices in {
-            "draw": Draw,
-            "bounds": Bounds,
-            "keep": Keep,
-            "initial_means": InitialMeans,
-            "prior": Prior,
-        }.items():
-            check_choice(name, getattr(self, name), get_args(choices))
+        choices = {"draw": Draw, "bounds": Bounds, "keep": Keep, "initial_means": InitialMeans, "prior": Prior}
+        for name, allowed in choices.items():
+            _checks.check_choice(name, getattr(self, name), get_args(allowed))
         for name in ("temperature", "learning_rate", "depth_learning_rate"):
-            check_at_least(name, getattr(self, name), 0)
+            _checks.check_at_least(name, getattr(self, name), 0)
         for name in ("warm_up", "decay_from"):
-            check_share(name, getattr(self, name))
+            _checks.check_share(name, getattr(self, name))
         for name in ("initial_scale", "prior_scale", "warm_up_power"):
-            check_positive(name, getattr(self, name))
+            _checks.check_positive(name, getattr(self, name))
         if not (isinstance(self.initial_depth, tuple) and len(self.initial_depth) == 2):
             raise InvalidArgumentError(f"`initial_depth` must be a pair (loc, scale), got {self.initial_depth!r}.")
-        check_finite("loc of initial_depth", self.initial_depth[0])
-        check_positive("scale of initial_depth", self.initial_depth[1])
+        _checks.check_finite("loc of initial_depth", self.initial_depth[0])
+        _checks.check_positive("scale of initial_depth", self.initial_depth[1])
         if self.deepest_start is not None:
-            check_finite("deepest_start", self.deepest_start)
+            _checks.check_finite("deepest_start", self.deepest_start)
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
-            check_integer(name, getattr(self, name), 1)
+            _checks.check_integer(name, getattr(self, name), 1)
 
     @property
     def directions(self) -> optax.GradientTransformation:
@@ -143,21 +130,13 @@ class Recipe:
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("compiled")}
         return Recipe("", temperature=float(self.temperature > 0), **kept)
 
-    @property
-    def start(self) -> Start:
-        """Of q(L)."""
-        return Start(*self.initial_depth, self.bounds)
-
     def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
         """The recipe for such targets: ours with the likelihood's own changes, but for what its user has changed."""
         if self.name != LEADLINE.name:
             return self
-        own = {
-            name: value
-            for name, value in likelihood.recipe_changes.items()
-            if getattr(self, name) == getattr(LEADLINE, name)
-        }
-        return replace(self, **own)
+        changes = likelihood.recipe_changes
+        untouched = [name for name in changes if getattr(self, name) == getattr(LEADLINE, name)]
+        return replace(self, **{name: changes[name] for name in untouched})
 
 
 PUBLISHED = Recipe("published", temperature=0.0, draw="weights", bounds="integer", keep="last")
@@ -199,7 +178,7 @@ Depth = str | int | np.integer | Pair
 def get_recipe(recipe: str | Recipe) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
-    check_choice("recipe", recipe, RECIPES)
+    _checks.check_choice("recipe", recipe, RECIPES)
     return RECIPES[recipe]
 
 
@@ -209,7 +188,7 @@ def check_temperature(temperature: Any) -> tuple[float, ...]:
         return TEMPERATURES
     if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature >= 0:
         raise InvalidArgumentError(f'must be a number of at least 0 or "auto", got {temperature!r}.', "temperature")
-    check_finite("temperature", temperature)
+    _checks.check_finite("temperature", temperature)
     return (float(temperature),)
 
 
@@ -219,31 +198,30 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
     Those of a family by its name, one depth for a whole number, or a pair of distributions (prior, initial posterior).
     A recipe that unfreezes q(L) does so from the start.
     """
-    prior, posterior = _depth_pair(depth, recipe.start)
-    posterior = posterior.unfrozen() if recipe.unfreeze else posterior
-    return _checked(prior, posterior) if isinstance(depth, tuple) else (prior, posterior)
-
-
-def _depth_pair(depth: Depth, start: Start) -> Pair:
     match depth:
         case (DepthDistribution() as prior, DepthDistribution() as posterior):
-            return prior, posterior
+            pass
         case str() if depth in FAMILIES:
-            return FAMILIES[depth].pair(start)
+            prior, posterior = FAMILIES[depth].pair(Start(*recipe.initial_depth, recipe.bounds))
         case int() | np.integer() if not isinstance(depth, bool):
-            return FixedDepth(int(depth)), FixedDepth(int(depth))
-    raise InvalidArgumentError(
-        f"must be one of {', '.join(FAMILIES)}, a whole number of at least 0, or a pair of depth distributions "
-        f"(prior, posterior), got {depth!r}.",
-        "depth",
-    )
+            prior, posterior = FixedDepth(int(depth)), FixedDepth(int(depth))
+        case _:
+            raise InvalidArgumentError(
+                f"must be one of {', '.join(FAMILIES)}, a whole number of at least 0, or a pair of depth distributions "
+                f"(prior, posterior), got {depth!r}.",
+                "depth",
+            )
+    posterior = posterior.unfrozen() if recipe.unfreeze else posterior
+    if isinstance(depth, tuple):
+        _check_pair(prior, posterior)
+    return prior, posterior
 
 
-def _checked(prior: DepthDistribution, posterior: DepthDistribution) -> Pair:
-    """A posterior whose support ends and lies within the prior's: otherwise there is nothing finite to minimise."""
+def _check_pair(prior: DepthDistribution, posterior: DepthDistribution) -> None:
+    """The posterior's support must end and lie within the prior's: otherwise there is nothing finite to minimise."""
     highest = posterior.support()[1]
-    if is_traced(highest):
-        return prior, posterior
+    if _checks.is_traced(highest):
+        return
     if not jnp.all(highest < N_DEPTHS - 1):
         raise InvalidArgumentError(
             f"`depth`: the support of the posterior must end, got {posterior}; give it an upper quantile below 1."
@@ -252,4 +230,3 @@ def _checked(prior: DepthDistribution, posterior: DepthDistribution) -> Pair:
         raise InvalidArgumentError(
             f"`depth`: the prior must have mass wherever the posterior has, got {prior} for {posterior}."
         )
-    return prior, posterior

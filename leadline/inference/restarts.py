@@ -10,19 +10,11 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from leadline.backend.compilation import jit_lightly
+from leadline.inference import predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import by_rows
-from leadline.inference.predict import (
-    Uncertainty,
-    depth_masses,
-    evaluate_free_energy,
-    predict,
-    read_components,
-    sample_outputs,
-    uncertainty,
-)
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
 
@@ -40,6 +32,11 @@ def evaluation_keys(models: Model, seed: int | list[int], purpose: int = _TEST) 
     """For the restarts of one fit, or of several with their seeds."""
     seeds = seed if isinstance(seed, list) else [seed]
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, models.runs[0] // len(seeds))])
+    return folded(keys, purpose)
+
+
+def folded(keys: Key[Array, " runs"], purpose: int) -> Key[Array, " runs"]:
+    """Each of them, for draws of one purpose."""
     return jax.vmap(lambda key: jax.random.fold_in(key, purpose))(keys)
 
 
@@ -65,34 +62,30 @@ class Restarts:
         """Of each in a prediction; None where all are equal."""
         return None if self.calibration is None else self.calibration.share
 
-    @property
-    def _numbers(self) -> NumberLikelihood:
-        likelihood = self.models.likelihood
-        assert isinstance(likelihood, NumberLikelihood)
-        return likelihood
-
     def keys(self, purpose: int = _TEST) -> Key[Array, " runs"]:
         """Of the draws behind a prediction."""
         return evaluation_keys(self.models, self.seed, purpose)
 
     def moments(self, x: np.ndarray) -> np.ndarray:
         """The mean of the likelihood's moments: class probabilities, or E[y] and E[y^2]."""
-        each = predict(self.models, x, n_samples=self.samples_each, key=self.keys())
+        each = predict.predict(self.models, x, n_samples=self.samples_each, key=self.keys())
         return each.mean(0) if self.share is None else np.tensordot(self.share, each, axes=1)
 
-    def uncertainty(self, x: np.ndarray) -> Uncertainty:
+    def uncertainty(self, x: np.ndarray) -> predict.Uncertainty:
         """By its parts."""
-        return uncertainty(self.models, x, n_samples=self.samples_each, key=self.keys(), share=self.share)
+        return predict.uncertainty(self.models, x, n_samples=self.samples_each, key=self.keys(), share=self.share)
 
     def mixture(self, x: np.ndarray) -> Mixture:
         """The distribution of the numbers that are predicted, all weight samples and depths together."""
         n = self.samples_each
-        q = depth_masses(self.models)
+        q = predict.depth_masses(self.models)
         some = q.sum(axis=0) > 0
-        samples = sample_outputs(self.models, x, read_components, n_samples=n, key=self.keys())
+        samples = predict.sample_outputs(self.models, x, components=True, n_samples=n, key=self.keys())
         parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
         share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel()
-        mixture = self._numbers.mixture(share, *parts)
+        likelihood = self.models.likelihood
+        assert isinstance(likelihood, NumberLikelihood)
+        mixture = likelihood.mixture(share, *parts)
         return mixture if self.calibration is None else self.calibration.of(mixture)
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
@@ -101,21 +94,21 @@ class Restarts:
 
     def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
         """By rows that none of them was trained on; by none, all alike."""
-        n_restarts = self.models.runs[0]
+        n_restarts, y = self.models.runs[0], self.models.likelihood.check_targets("y", y, len(x))
         if len(x) == 0:
-            return replace(self, calibration=no_calibration(n_restarts, self._numbers.n_targets))
-        x, y = x[:MOST_ROWS], self.models.likelihood.check_targets("y", y, len(x))[:MOST_ROWS]
+            return replace(self, calibration=no_calibration(n_restarts, y.shape[1]))
+        x, y = x[:MOST_ROWS], y[:MOST_ROWS]
         weight = np.ones(len(x)) if weight is None else weight[:MOST_ROWS]
         plain = replace(self, calibration=None)
         return replace(self, calibration=calibrate(plain.mixture(x), y, weight, n_restarts))
 
     def depth(self) -> dict[str, Any]:
         """q(L), the mixture over the restarts, under the record's names."""
-        return describe_depth(depth_masses(self.models), self.share)
+        return describe_depth(predict.depth_masses(self.models), self.share)
 
     def free_energy(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> dict[str, Any]:
         """The free energy of the data and its terms, means over the restarts, under the record's names."""
-        terms = evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(_FREE_ENERGY))
+        terms = predict.evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(_FREE_ENERGY))
         return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
 
 
@@ -123,7 +116,7 @@ def evaluate_side_by_side(
     models: Model, seeds: list[int], x: np.ndarray, y: np.ndarray
 ) -> tuple[FreeEnergy, dict[str, Any]]:
     """The terms of the free energy, and the weight KL by layer, of every run of several fits with rows of their own."""
-    terms = evaluate_free_energy(models, x, y, key=evaluation_keys(models, seeds, _FREE_ENERGY))
+    terms = predict.evaluate_free_energy(models, x, y, key=evaluation_keys(models, seeds, _FREE_ENERGY))
     return terms, all_weight_kl_by_layer(models)
 
 

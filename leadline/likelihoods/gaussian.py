@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from leadline._checks import check_integer, check_positive
-from leadline.backend.numerics import softplus_inverse
+from leadline._checks import check_integer
 from leadline.likelihoods.numbers import GaussianNoise
 
 
@@ -17,20 +16,13 @@ class GaussianLikelihood(GaussianNoise):
     name: ClassVar[str] = "constant"
     recipe_changes: ClassVar[dict[str, Any]] = {"temperature": 1.0}  # a colder network would learn the noise
 
-    raw_scale: Float[Array, " out"]
-
     def __init__(self, n_outputs: int = 1, scale: float = 1.0):
         check_integer("n_outputs", n_outputs, 1)
-        check_positive("scale", scale)
-        self.raw_scale = jnp.full(n_outputs, softplus_inverse(jnp.asarray(scale, float)))
+        super().__init__(n_outputs, scale)
 
     @property
     def n_outputs(self) -> int:
-        return self.raw_scale.shape[-1]
-
-    @property
-    def n_targets(self) -> int:
-        return self.n_outputs
+        return self.n_targets
 
     @property
     def scale(self) -> Float[Array, "*runs out"]:

@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from leadline._checks import check_integer, check_positive
-from leadline.backend.numerics import softplus_inverse
 from leadline.likelihoods.numbers import GaussianNoise
 
 MOST_SHIFT = 3.0
@@ -40,23 +38,16 @@ class HeteroscedasticLikelihood(GaussianNoise):
         "depth_learning_rate": 0.0005,
     }
 
-    raw_scale: Float[Array, " targets"]
     opening: Int[Array, ""]
     """How much the network's say counts, in thousandths: a whole number is not learned."""
 
     def __init__(self, n_targets: int = 1, scale: float = 1.0):
-        check_integer("n_targets", n_targets, 1)
-        check_positive("scale", scale)
-        self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+        super().__init__(n_targets, scale)
         self.opening = jnp.array(_OPEN, jnp.int32)
 
     @property
     def n_outputs(self) -> int:
         return 2 * self.n_targets
-
-    @property
-    def n_targets(self) -> int:
-        return self.raw_scale.shape[-1]
 
     @property
     def least_scale(self) -> Float[Array, "*runs targets"]:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from leadline._checks import InvalidArgumentError
-from leadline.backend.numerics import mean_and_scale
+from leadline._checks import InvalidArgumentError, check_integer, check_positive
+from leadline.backend.numerics import mean_and_scale, softplus_inverse
 from leadline.likelihoods.base import Likelihood
 from leadline.likelihoods.mixture import GaussianMixture, Mixture
 
@@ -98,6 +98,17 @@ class GaussianNoise(NumberLikelihood):
     """N(y | mean, diag(scale^2)) (eq. 1a); a subclass says how an output has mean and scale."""
 
     mixture: ClassVar[Callable[..., Mixture]] = GaussianMixture
+
+    raw_scale: Float[Array, " targets"]
+
+    def __init__(self, n_targets: int = 1, scale: float = 1.0):
+        check_integer("n_targets", n_targets, 1)
+        check_positive("scale", scale)
+        self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+
+    @property
+    def n_targets(self) -> int:
+        return self.raw_scale.shape[-1]
 
     def log_prob(self, output: Float[Array, "*batch out"], y: Float[Array, "*batch targets"]) -> Float[Array, "*batch"]:
         mean, scale = self.mean_and_scale(output)

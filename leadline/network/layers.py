@@ -1,6 +1,7 @@
 """The mean-field Gaussian linear layer."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -66,11 +67,9 @@ class GaussianLinear(eqx.Module):
         mean, shift = jnp.array([[[spread]], [[scatter]]]) * normal(key, (2, n_out, n_in + 1), centre.dtype)
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
-        per_unit = prior == "unit"
-        self.log_input_scale = jnp.zeros(n_in) if per_unit else None
-        self.log_output_scale = jnp.zeros(n_out) if per_unit else None
-        self.prior = prior
-        self.prior_scale = prior_scale
+        scales = (jnp.zeros(n_in), jnp.zeros(n_out)) if prior == "unit" else (None, None)
+        self.log_input_scale, self.log_output_scale = scales
+        self.prior, self.prior_scale = prior, prior_scale
 
     def __call__(self, x: Float[Array, "in batch"], *, key: Key[Array, ""], draw: Draw) -> Float[Array, "out batch"]:
         """A data point is a column: loops along the batch are long whatever the width, and a CPU vectorises them."""
@@ -78,17 +77,13 @@ class GaussianLinear(eqx.Module):
         n_in = self.weight_mean.shape[1]
         if x.ndim != 2 or x.shape[0] != n_in:
             raise InvalidArgumentError(f"`x` must have {n_in} rows, and a column per data point, got shape {x.shape}.")
-        return self._local(x, key) if draw == "local" else self._sampled(x, key)
-
-    def _local(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
+        if draw == "weights":
+            # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
+            return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
         bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
-        draw = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
-        return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, draw)
-
-    def _sampled(self, x: Float[Array, "in batch"], key: Key[Array, ""]) -> Float[Array, "out batch"]:
-        # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
-        return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
+        noise = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
+        return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, noise)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "out in_and_one"]:
         """One draw of the weights, with the bias in the last column."""
@@ -106,13 +101,11 @@ class GaussianLinear(eqx.Module):
         return join(self.weight_mean, self.bias_mean), join(self.weight_raw, self.bias_raw)
 
     def pack(self) -> "PackedLinear":
-        """The same layer as one array; a stack of layers under `jax.vmap`."""
+        """The same layer, or stack of layers, as one array."""
         arrays, structure = jax.tree.flatten(self)
-        shapes = tuple(array.shape for array in arrays)
-        return PackedLinear(jnp.concatenate([array.ravel() for array in arrays]), structure, shapes)
-
-    def unpack(self) -> "GaussianLinear":
-        return self
+        shapes = tuple(array.shape[len(self.stack) :] for array in arrays)
+        numbers = jnp.concatenate([array.reshape(*self.stack, -1) for array in arrays], axis=-1)
+        return PackedLinear(numbers, structure, shapes)
 
     @property
     def stack(self) -> tuple[int, ...]:
@@ -137,9 +130,8 @@ class GaussianLinear(eqx.Module):
     def kl(self) -> Float[Array, ""]:
         """KL[q(w) || p(w)], summed over the weights and biases of the layer."""
         if self.prior == "weight":
-            return _kl_at_best_scale(self.weight_mean, self.weight_raw) + _kl_at_best_scale(
-                self.bias_mean, self.bias_raw
-            )
+            weight_kl = _kl_at_best_scale(self.weight_mean, self.weight_raw)
+            return weight_kl + _kl_at_best_scale(self.bias_mean, self.bias_raw)
         weight_scale, bias_scale = self.prior_scales()
         return _kl(self.weight_mean, self.weight_raw, weight_scale) + _kl(self.bias_mean, self.bias_raw, bias_scale)
 
@@ -172,6 +164,23 @@ class PackedLinear(eqx.Module):
     @property
     def size(self) -> tuple[int, int]:
         return self.shapes[0]  # of the first field, `weight_mean`
+
+
+class Packable(eqx.Module):
+    """What has layers in it."""
+
+    def pack(self) -> Any:
+        """The same with every layer, or stack of layers, as one array: how training keeps it."""
+        return _each(GaussianLinear, GaussianLinear.pack, self)
+
+    def unpack(self) -> Any:
+        """What was packed."""
+        return _each(PackedLinear, PackedLinear.unpack, self)
+
+
+def _each(kind: type, function: Callable[[Any], Any], tree: Any) -> Any:
+    is_one = lambda node: isinstance(node, kind)  # noqa: E731
+    return jax.tree.map(lambda node: function(node) if is_one(node) else node, tree, is_leaf=is_one)
 
 
 def _kl(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"], prior_scale: Array) -> Float[Array, ""]:

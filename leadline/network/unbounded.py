@@ -11,15 +11,15 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import check_choice, check_integer
 from leadline.backend.device import backend
-from leadline.backend.loops import bounded_scan
+from leadline.backend.loops import bounded_scan, choose
 from leadline.backend.random import fold_in
 from leadline.network.blocks import BLOCKS, Block
-from leadline.network.layers import Draw, GaussianLinear
+from leadline.network.layers import Draw, GaussianLinear, Packable
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
 
 
-class UnboundedNetwork(eqx.Module):
+class UnboundedNetwork(Packable):
     """Omega_L = g_L o f_L o ... o f_0 for every L up to the capacity.
 
     `deeper` holds the blocks 1 .. capacity, stacked. The capacity is only how much is stored at the moment: `grow` adds
@@ -49,26 +49,14 @@ class UnboundedNetwork(eqx.Module):
             key: block l is drawn from it, folded with l: the same weights whenever the block is added.
             weights: how the weights start and what their prior is, in `GaussianLinear`'s own arguments.
         """
-        check_integer("n_inputs", n_inputs, 1)
-        check_integer("width", width, 1)
-        check_integer("capacity", capacity, 1)
-        check_integer("n_outputs", n_outputs, 1)
+        sizes = {"n_inputs": n_inputs, "width": width, "capacity": capacity, "n_outputs": n_outputs}
+        for name, size in sizes.items():
+            check_integer(name, size, 1)
         check_choice("block", block, BLOCKS)
         kind = BLOCKS[block]
         self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
         draw = eqx.filter_vmap(lambda key: kind(width, width, n_outputs, key=key, **weights))
         self.deeper = draw(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
-
-    def pack(self) -> "UnboundedNetwork":
-        """The same network with every layer and head as one array: how training keeps it."""
-        return self._replace(self.first.pack(), jax.vmap(type(self.deeper).pack)(self.deeper))
-
-    def unpack(self) -> "UnboundedNetwork":
-        """The network that was packed."""
-        return self._replace(self.first.unpack(), self.deeper.unpack())
-
-    def _replace(self, *blocks: Block) -> "UnboundedNetwork":
-        return eqx.tree_at(lambda network: (network.first, network.deeper), self, blocks)
 
     @property
     def capacity(self) -> int:
@@ -153,11 +141,8 @@ class UnboundedNetwork(eqx.Module):
         outputs = walk(x.T, mean, variance, jax.random.key_data(key), highest)
         layer_kl, head_kl = jax.tree.map(_join, *of_all(lambda block, _: (block.layer.kl(), block.head.kl())))
         values = jax.vmap(lambda output: readout(output.T))(outputs)
-        inside = depth <= highest
-        return jax.tree.map(
-            lambda a: jnp.where(inside.reshape(-1, *[1] * (a.ndim - 1)), a, jnp.zeros_like(a)),
-            (values, jnp.cumsum(layer_kl) + head_kl),
-        )
+        of_all_depths = (values, jnp.cumsum(layer_kl) + head_kl)
+        return choose(depth <= highest, of_all_depths, jax.tree.map(jnp.zeros_like, of_all_depths))
 
 
 def _join(first: Array, others: Array) -> Array:

@@ -33,19 +33,16 @@ class Checkpoint:
         checkpoints.save({"state": state, "good": self.good, "history": self.history}, place, self.seconds)
 
 
-def first_checkpoint(state: TrainingState) -> Checkpoint:
-    """Of a training that has not begun."""
-    return Checkpoint(state, jax.tree.map(jnp.copy, state), jax.tree.map(np.asarray, _no_history(state)), 0.0)
-
-
-def last_checkpoint(checkpoints: Checkpoints, like: TrainingState) -> Checkpoint | None:
-    """The newest that is whole, for a training whose state is like that."""
-    return checkpoints.last(trees_like(like), understood)
+def last_checkpoint(checkpoints: Checkpoints | None, state: TrainingState) -> Checkpoint:
+    """The newest that is whole, of a training that begins with that state; if there is none, its beginning."""
+    last = None if checkpoints is None else checkpoints.last(trees_like(state), understood)
+    history = jax.tree.map(np.asarray, trees_like(state)["history"])
+    return last or Checkpoint(state, jax.tree.map(jnp.copy, state), history, 0.0)
 
 
 def trees_like(state: TrainingState) -> dict[str, PyTree]:
     """What the file of such a training holds, but for the number of layers and of epochs."""
-    return {"state": state, "good": state, "history": _no_history(state)}
+    return {"state": state, "good": state, "history": History.zeros(0, len(state.key))}
 
 
 def understood(trees: dict[str, PyTree], seconds: float) -> Checkpoint:
@@ -55,8 +52,3 @@ def understood(trees: dict[str, PyTree], seconds: float) -> Checkpoint:
     if not 0 <= int(good.epoch) <= int(state.epoch) == len(history.depth_mean):
         raise DamagedError("its history is not that of its epochs")
     return Checkpoint(state, good, history, seconds)
-
-
-def _no_history(state: TrainingState) -> History:
-    shape = (0, state.key.shape[0])
-    return History(*[jnp.empty(shape)] * 6, *[jnp.empty(shape, int)] * 2)

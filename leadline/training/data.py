@@ -125,17 +125,20 @@ def as_bytes(table: np.ndarray) -> np.ndarray:
 
 def make_tables(problems: Sequence[Problem]) -> Tables:
     """The training rows of all fits: one table where they share it, else one for each."""
-    own = _distinct(problems)
-    weights = [one.weight for one in own]
-    if len(own) > 1 and any(weight is not None for weight in weights):
+    if not _shared(problems) and any(one.weight is not None for one in problems):
         raise InvalidArgumentError("must be None where every fit has rows of its own.", "weight")
-    columns = ([one.train[0] for one in own], [one.train[1] for one in own]) if len(own) > 1 else own[0].train
-    return check_tables("data", *columns, problems[0].likelihood, weight=weights[0])
+    return check_tables("data", *_rows(problems, "train"), problems[0].likelihood, weight=problems[0].weight)
 
 
-def _distinct(problems: Sequence[Problem]) -> Sequence[Problem]:
-    """One problem, where it is the same for all."""
-    return problems[:1] if all(one is problems[0] for one in problems) else problems
+def _shared(problems: Sequence[Problem]) -> bool:
+    return all(one is problems[0] for one in problems)
+
+
+def _rows(problems: Sequence[Problem], part: str) -> tuple[Any, Any]:
+    """x and y of all fits, or of each."""
+    rows = [getattr(one, part) for one in problems]
+    x, y = rows[0] if _shared(problems) else zip(*rows, strict=True)
+    return x, y
 
 
 def make_parts(
@@ -146,37 +149,25 @@ def make_parts(
     n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
     likelihood, validation = problems[0].likelihood, problems[0].validation
     if isinstance(validation, tuple):
-        own = _distinct(problems)
-        several = [one.validation for one in own if isinstance(one.validation, tuple)]
-        columns = ([x for x, _ in several], [y for _, y in several]) if len(several) > 1 else validation
-        given = check_tables("validation", *columns, likelihood, tables[0].shape[-1])
-        all_tables = (tables, given)
-        validation_size = bucket(given[0].shape[1])
+        given = check_tables("validation", *_rows(problems, "validation"), likelihood, tables[0].shape[-1])
+        n_given = given[0].shape[1]
+        data, validation_size = make_data("data", tables, given), bucket(n_given)
         train_rows = np.tile(np.arange(n_rows), (n_runs, 1))
-        validation_rows = np.tile(n_rows + np.arange(given[0].shape[1]), (n_runs, 1))
+        validation_rows = np.tile(n_rows + np.arange(n_given), (n_runs, 1))
         held = np.empty((n_runs, 0), int)
     else:
         check_share("validation", validation)
         if n_rows < 2 or round(validation * n_rows) >= n_rows:
             raise InvalidArgumentError(f"must leave rows to train on, got {validation} of {n_rows} rows.", "validation")
-        all_tables = (tables,)
+        data = make_data("data", tables)
         validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
         n_parts = 1 if likelihood.common_validation else shape[2]
         xs, ys = (np.broadcast_to(a, (len(seeds), *a.shape[1:])) for a in tables[:2])
-        held = np.concatenate(
-            [
-                np.tile(
-                    held_out(x, likelihood.labels(y), n_parts, validation, seed), (n_runs // len(seeds) // n_parts, 1)
-                )
-                for x, y, seed in zip(xs, ys, seeds, strict=True)
-            ]
-        )
+        fits = zip(xs, ys, seeds, strict=True)
+        of_fits = [held_out(x, likelihood.labels(y), n_parts, validation, seed) for x, y, seed in fits]
+        held = np.concatenate([np.tile(rows, (n_runs // len(seeds) // n_parts, 1)) for rows in of_fits])
         train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])
         validation_rows = held
-    data = make_data("data", *all_tables)
     table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
-    parts = {
-        "train": make_part(train_rows, bucket(n_rows)),
-        "validation": make_part(validation_rows, validation_size),
-    }
-    return {"data": data, "table": jnp.asarray(table, jnp.int32), **parts}, held
+    train, validated = make_part(train_rows, bucket(n_rows)), make_part(validation_rows, validation_size)
+    return {"data": data, "table": jnp.asarray(table, jnp.int32), "train": train, "validation": validated}, held

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.device import backend
-from leadline.backend.loops import do_if, put_row, row
+from leadline.backend.loops import choose, do_if, put_row, row
 from leadline.backend.random import bits, fold_in
 from leadline.inference.free_energy import free_energy, terms_by_depth
 from leadline.inference.model import Model
@@ -48,6 +48,11 @@ class History(eqx.Module):
     depth_std: Float[Array, "*epochs runs"]
     lowest: Int[Array, "*epochs runs"]
     highest: Int[Array, "*epochs runs"]
+
+    @classmethod
+    def zeros(cls, n_epochs: int, n_runs: int) -> "History":
+        columns = jnp.zeros((n_epochs, n_runs))
+        return cls(*[columns] * 6, *[columns.astype(int)] * 2)
 
 
 class Plan(eqx.Module):
@@ -97,9 +102,7 @@ def _train_epochs(plan: Plan, state: TrainingState, n_epochs: Int[Array, ""]) ->
 
         return do_if(state.support.fits, finish, (state, history))
 
-    columns = jnp.zeros((MAX_EPOCHS, state.key.shape[0]))
-    counts = columns.astype(int)
-    return lax.while_loop(go_on, one_epoch, (state, History(*[columns] * 6, *[counts] * 2)))
+    return lax.while_loop(go_on, one_epoch, (state, History.zeros(MAX_EPOCHS, len(state.key))))
 
 
 train_epochs = eqx.filter_jit(_train_epochs, donate="all-except-first")
@@ -158,47 +161,28 @@ def train_step(
     The terms of F are those of each run alone; only the length of the layer loop is one for all (`_highest`).
     """
     highest, axis = _highest(state)
-    rate, depth_rate = rates
-    share, rate, depth_rate, moving = (jnp.broadcast_to(a, key.shape) for a in (share, rate, depth_rate, moving))
+    share, rates = jax.tree.map(lambda a: jnp.broadcast_to(a, key.shape), (share, rates))
+    moving = jnp.broadcast_to(moving, key.shape)
     model = jax.vmap(Model.scheduled)(state.model, share)
-    params, static = eqx.partition(model, eqx.is_inexact_array)
 
     # The published objective has no weight KL: it is left out, not multiplied by 0.
     temperature = state.temperature * recipe.kl_factor(share) if recipe.temperature else None
 
-    def objective(
-        params: Model,
-        static: Model,
-        x: Array,
-        y: Array,
-        row_weight: Array,
-        n_data: Array,
-        key: Array,
-        temperature: Any,
-        highest: Array,
-    ) -> Array:
-        model = eqx.combine(params, static)
+    def objective(model: Model, batch: tuple[Array, ...], key: Array, temperature: Any, highest: Array) -> Array:
+        x, y, row_weight, n_data = batch
         terms = free_energy(
             model, x, y, key=key, draw=recipe.draw, n_data=n_data, row_weight=row_weight, highest=highest
         )
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
-    gradients = jax.vmap(jax.grad(objective), (*[0] * 8, axis))(
-        params, static, x, y, row_weight, n_data, key, temperature, highest
+    gradients = jax.vmap(eqx.filter_grad(objective), (0, 0, 0, 0, axis))(
+        model, (x, y, row_weight, n_data), key, temperature, highest
     )
-    model, optimiser = jax.vmap(
-        lambda model, gradients, optimiser, rate, depth_rate, moving, lowest, highest: update(
-            model,
-            gradients,
-            optimiser,
-            rate=rate,
-            depth_rate=depth_rate,
-            support=(lowest, highest),
-            highest=state.support.deepest,
-            moving=moving,
-            optimiser=recipe.directions,
-        )
-    )(model, gradients, state.optimiser, rate, depth_rate, moving, state.support.lowest, state.support.highest)
+    support = state.support
+    step = partial(update, highest=support.deepest, optimiser=recipe.directions)
+    model, optimiser = jax.vmap(step)(
+        model, gradients, state.optimiser, rates, (support.lowest, support.highest), moving
+    )
     if recipe.unfreeze:
         unfrozen = jax.vmap(lambda q: q.unfrozen())(model.depth_posterior)
         model = eqx.tree_at(lambda m: m.depth_posterior, model, unfrozen)
@@ -240,20 +224,12 @@ def _finish_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"
         total = terms.total
         better = (total < best_free_energy) & (state.epoch < plan.clock.end)
         best_free_energy = jnp.where(better, total, best_free_energy)
-        best = jax.tree.map(
-            lambda new, old: jnp.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old), state.model, best
-        )
-    n_depths = state.model.n_depths
-    q = state.model.depth_posterior
+        best = choose(better, state.model, best)
+    q, n_depths, support = state.model.depth_posterior, state.model.n_depths, state.support
+    mean = jax.vmap(lambda q: q.mean(n_depths))(q)
+    std = jnp.sqrt(jax.vmap(lambda q: q.variance(n_depths))(q))
     row = History(
-        validated.nll,
-        terms.expected_nll,
-        terms.depth_kl,
-        terms.weight_kl,
-        jax.vmap(lambda q: q.mean(n_depths))(q),
-        jnp.sqrt(jax.vmap(lambda q: q.variance(n_depths))(q)),
-        state.support.lowest,
-        state.support.highest,
+        validated.nll, terms.expected_nll, terms.depth_kl, terms.weight_kl, mean, std, support.lowest, support.highest
     )
     state = eqx.tree_at(
         lambda s: (s.best, s.best_free_energy, s.validated, s.epoch, s.step),

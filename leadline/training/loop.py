@@ -17,15 +17,15 @@ from leadline.backend.compilation import jit_lightly, make_room
 from leadline.backend.device import backend
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
-from leadline.depth.side_by_side import side_by_side
+from leadline.depth.side_by_side import kind_of, side_by_side
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
-from leadline.inference.restarts import Restarts, restart_keys
+from leadline.inference.restarts import Restarts, folded, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS
 from leadline.network.unbounded import UnboundedNetwork
-from leadline.training.checkpoint import first_checkpoint, last_checkpoint
+from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
 from leadline.training.pace import FixedLength, OwnLength, Paces
@@ -120,18 +120,10 @@ def init_models(
     """
     recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
-    build = partial(
-        UnboundedNetwork,
-        n_inputs,
-        likelihood.n_outputs,
-        width=width,
-        block=block,
-        capacity=capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block]),
-        initial_scale=recipe.initial_scale,
-        initial_means=recipe.initial_means,
-        prior=recipe.prior,
-        prior_scale=recipe.prior_scale,
-    )
+    sizes = (n_inputs, likelihood.n_outputs)
+    capacity = capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block])
+    weights = {name: getattr(recipe, name) for name in ("initial_scale", "initial_means", "prior", "prior_scale")}
+    build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights)
     networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, _WEIGHTS)))(key)
     # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
     rest = jax.tree.map(
@@ -145,17 +137,16 @@ _init_models_quickly = jit_lightly(init_models)
 
 
 def _draw_models(depths: list[Pair], *sizes: Any, **options: Any) -> Model:
-    """`init_models` with p(L) and q(L) for all keys, or for every share of them."""
+    """`init_models` with p(L) and q(L) for all keys, or for each."""
     models = _init_models_quickly(*sizes, depth=depths[0], **options)
     if len(depths) == 1:
         return models
-    each = models.runs[0] // len(depths)
-    both = [side_by_side([one for one in column for _ in range(each)]) for column in zip(*depths, strict=True)]
+    both = [side_by_side(column) for column in zip(*depths, strict=True)]
     return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
 
 
 def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) -> list[Pair]:
-    """p(L) and the initial q(L) of every run, or of every fit's runs, or of all, as far as they differ."""
+    """p(L) and the initial q(L) of all runs, or of each where they differ."""
     n_fits, n_temperatures, n_restarts = shape
     depths = [one.depth for one in settings]
     alike = all(depth is depths[0] or (isinstance(depth, str | int) and depth == depths[0]) for depth in depths)
@@ -163,15 +154,10 @@ def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) 
         [depth_distributions(depth, each) for each in recipe.by_restart(n_restarts)]
         for depth in (depths[:1] if alike else depths)
     ]
-    if len(by_restart[0]) == 1:
-        return [pair for (pair,) in by_restart]
-    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * n_temperatures]
-
-
-def _most_steps(depths: list[Pair], n_fits: int) -> list[int]:
-    """Of every fit, from the depths of all, of every fit's runs, or of every run."""
-    of_depths = [MOST_STEPS["fixed" if isinstance(posterior, FixedDepth) else "learned"] for _, posterior in depths]
-    return of_depths * n_fits if len(depths) == 1 else of_depths[:: len(depths) // n_fits]
+    if len(by_restart) == len(by_restart[0]) == 1:
+        return by_restart[0]
+    times = n_temperatures * n_restarts // len(by_restart[0])
+    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * times]
 
 
 _unpack = jit_lightly(Model.unpack)
@@ -221,12 +207,13 @@ def train(
     keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
     sizes = {"recipe": recipe, "block": common.block, "width": common.width}
     draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, key=keys)
-    state = init_state(
-        draw_models() if start is None else _checked_start(start, draw_models, shape),
-        jax.vmap(lambda key: jax.random.fold_in(key, _TRAINING))(keys),
-        jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
-        recipe.directions,
+    begin = partial(
+        init_state,
+        key=folded(keys, _TRAINING),
+        temperature=jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
+        optimiser=recipe.directions,
     )
+    state = begin(draw_models() if start is None else _checked_start(start, draw_models, shape))
     batch_size = min(common.batch_size, parts["train"].rows.shape[1])
     steps_per_epoch = -(-n_rows // batch_size)
     most, make_pace = _paces(common, recipe, likelihood, tables, depths, shape, steps_per_epoch)
@@ -243,11 +230,12 @@ def train(
         steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
     )
     light = common.own_length or most * steps_per_epoch <= SHORT
-    checkpoints = watch.checkpoints(partial(training_identity, problems, fits, start))
+    names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
+    checkpoints = watch.checkpoints(lambda: identity(list(names), start))
     run = Run(
         plan,
-        (last_checkpoint(checkpoints, state) if checkpoints else None) or first_checkpoint(state),
-        Storage(draw_models, recipe.directions),
+        last_checkpoint(checkpoints, state),
+        Storage(lambda capacity: begin(draw_models(capacity=capacity))),
         make_pace,
         np.repeat(seeds, shape[1] * shape[2]),
         watch,
@@ -279,11 +267,6 @@ def train(
     )
 
 
-def training_identity(problems: Sequence[Problem], settings: Sequence[Settings], start: Model | None = None) -> str:
-    """The one name of these fits, trained together."""
-    return identity([one.identity(problem) for problem, one in zip(problems, settings, strict=True)], start)
-
-
 def _one_for_each(
     problem: Problem | Sequence[Problem], settings: Settings | Sequence[Settings]
 ) -> tuple[list[Problem], list[Settings]]:
@@ -294,8 +277,7 @@ def _one_for_each(
     for name, several in (("problem", problems), ("settings", given)):
         if len(several) not in (1, n) or not several:
             raise InvalidArgumentError(f"must be one, or one for each of {n} fits, got {len(several)}.", name)
-    problems = problems * n if len(problems) == 1 else problems
-    given = given * n if len(given) == 1 else given
+        several *= n // len(several)  # in place
     shares = {"rows" if isinstance(one.validation, tuple) else one.validation for one in problems}
     if len(shares) > 1 or len({type(one.likelihood) for one in problems}) > 1:
         raise InvalidArgumentError("must all have one likelihood, and rows or one share to validate on.", "problem")
@@ -319,7 +301,9 @@ def _paces(
     most = [recipe.epochs if settings.epochs is None else settings.epochs] * n_fits
     if settings.own_length:
         if settings.epochs is None:
-            most = [min(recipe.epochs, -(-n // steps_per_epoch)) for n in _most_steps(depths, n_fits)]
+            of_fits = depths * n_fits if len(depths) == 1 else depths[:: len(depths) // n_fits]
+            steps = [MOST_STEPS["fixed" if isinstance(q, FixedDepth) else "learned"] for _, q in of_fits]
+            most = [min(recipe.epochs, -(-n // steps_per_epoch)) for n in steps]
         guessing = [likelihood.nll_of_guessing(y, w) for _, y, w in zip(*tables, strict=True)]
         nats = np.broadcast_to(guessing, n_fits)
         paces = [partial(OwnLength, n, steps_per_epoch, own) for n, own in zip(most, nats, strict=True)]
@@ -332,30 +316,25 @@ def _paces(
 def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape) -> Model:
     """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
     n_fits, _, n_restarts = shape
-    wrong = InvalidArgumentError(
+    runs = np.arange(n_fits * n_restarts).reshape(n_fits, 1, n_restarts)
+    if start.runs == (runs.size,):
+        copies = start.some(np.broadcast_to(runs, shape).ravel())
+        if kind_of(copies) == kind_of(draw_models(capacity=start.capacity)):
+            return copies
+    raise InvalidArgumentError(
         "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
     )
-    if start.runs != (n_fits * n_restarts,):
-        raise wrong
-    runs = np.broadcast_to(np.arange(n_fits * n_restarts).reshape(n_fits, 1, n_restarts), shape).ravel()
-    start = jax.tree.map(lambda a: a[runs], start)
-    drawn = draw_models(capacity=start.capacity)
-    shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(models)] for models in (start, drawn)]
-    if jax.tree.structure(start) != jax.tree.structure(drawn) or shapes[0] != shapes[1]:
-        raise wrong
-    return start
 
 
 def _validation_nll(models: Model, keys: Key[Array, " runs"], plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
     """Nats per validation row for every fit and temperature, the restarts averaged: their predictions where they share
     the rows, their likelihoods where each has its own."""
-    keys = jax.vmap(lambda key: jax.random.fold_in(key, _SELECTION))(keys)
-    nll = np.empty(shape)
+    keys, nll = folded(keys, _SELECTION), np.empty(shape)
     rows = plan.validation.rows[:, : int(plan.validation.n_rows)]
     groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
     for runs in groups:
         x, y, weight = (np.asarray(a[0]) for a in plan.data.take(plan.table[runs[:1]], rows[runs[:1]]))
-        log_p = log_likelihood(jax.tree.map(lambda a, runs=runs: a[runs], models), x, y, key=keys[runs])
+        log_p = log_likelihood(models.some(runs), x, y, key=keys[runs])
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
     return nll.mean(axis=2)
@@ -363,13 +342,7 @@ def _validation_nll(models: Model, keys: Key[Array, " runs"], plan: Plan, shape:
 
 def _columns(history: Any) -> dict[str, np.ndarray]:
     """Under the names of the record."""
-    return {
-        "free_energy": history.expected_nll + history.depth_kl + history.weight_kl,
-        "validation_nll": history.validation_nll,
-        "expected_nll": history.expected_nll,
-        "depth_kl": history.depth_kl,
-        "weight_kl": history.weight_kl,
-        "depth_mean": history.depth_mean,
-        "depth_std": history.depth_std,
-        "depth_support": np.stack([history.lowest, history.highest], axis=-1),
-    }
+    columns = dict(vars(history))
+    support = np.stack([columns.pop("lowest"), columns.pop("highest")], axis=-1)
+    free_energy = history.expected_nll + history.depth_kl + history.weight_kl
+    return {"free_energy": free_energy, **columns, "depth_support": support}

@@ -1,5 +1,6 @@
 """An optimiser for every layer, which moves inside the support alone."""
 
+from collections.abc import Callable
 from functools import partial
 
 import equinox as eqx
@@ -16,6 +17,11 @@ from leadline.network.blocks import Block
 
 Optimiser = optax.GradientTransformation
 
+Rate = float | Float[Array, ""]
+
+Step = Callable[[Bool[Array, "..."], PyTree, PyTree, PyTree], tuple[PyTree, PyTree]]
+"""(whether it is taken, gradient, state, parameters) -> parameters and state."""
+
 
 class OptimiserState(eqx.Module):
     """Moments and step counts (Adam's): those of every layer and head, of the likelihood, and of q(L).
@@ -31,127 +37,90 @@ class OptimiserState(eqx.Module):
 
 
 def init_optimiser(model: Model, optimiser: Optimiser = ADAM) -> OptimiserState:
+    def init_block(block: PyTree) -> PyTree:
+        return {"layer": optimiser.init(block.layer), "head": optimiser.init(block.head)}
+
     params = eqx.filter(model, eqx.is_inexact_array)
     return OptimiserState(
-        first=_init_block(optimiser, params.network.first),
-        deeper=init_deeper(params.network.deeper, optimiser),
+        first=init_block(params.network.first),
+        deeper=jax.vmap(init_block)(params.network.deeper),
         likelihood=optimiser.init(params.likelihood),
         depth_posterior=optimiser.init(params.depth_posterior),
     )
-
-
-def init_deeper(deeper: Block, optimiser: Optimiser = ADAM) -> PyTree:
-    """The optimiser's state for a stack of blocks."""
-    return jax.vmap(partial(_init_block, optimiser))(deeper)
 
 
 def update(
     model: Model,
     gradients: Model,
     state: OptimiserState,
-    *,
-    rate: float | Float[Array, ""],
-    depth_rate: float | Float[Array, ""],
+    rates: tuple[Rate, Rate],
     support: tuple[Int[Array, ""], Int[Array, ""]],
+    moving: Bool[Array, ""],
+    *,
     highest: Int[Array, ""],
-    moving: bool | Bool[Array, ""] = True,
     optimiser: Optimiser = ADAM,
 ) -> tuple[Model, OptimiserState]:
-    """One step. Layers up to the run's support and heads inside it move, with their moments and counts; the others
-    stay, and where it is not `moving` all. `highest` bounds the loop for all runs trained side by side."""
-    lowest_head, highest_head = support
-    moving = jnp.asarray(moving)
-    step_if, update_block = partial(_step_if, optimiser), partial(_update_block, optimiser)
+    """One step, with the rates of the weights and of q(L). Layers up to the run's support and heads inside it move,
+    with their moments and counts; the others stay, and where it is not `moving` all. `highest` bounds the loop for all
+    runs trained side by side."""
+    rate, depth_rate = rates
+    step = partial(_step_if, optimiser, rate)
 
     def active(depth: Array) -> tuple[Array, Array]:
         """Whether the layer and the head at a depth take part."""
-        layer = moving & (depth <= highest_head)
-        return layer, layer & (depth >= lowest_head)
+        layer = moving & (depth <= support[1])
+        return layer, layer & (depth >= support[0])
 
-    first, deeper = model.network.first, model.network.deeper
-    if model.network.first.has_kernel and backend().has_kernels and optimiser is ADAM:
-        gradient, moments, block = jax.tree.map(lambda a: a[None], (gradients.network.first, state.first, first))
-        updated = _update_blocks(rate, gradient, moments, block, *active(jnp.arange(1)))
-        first, first_state = jax.tree.map(lambda a: a[0], updated)
-        rows = active(jnp.arange(1, model.capacity + 1))
-        deeper, deeper_state = _update_blocks(rate, gradients.network.deeper, state.deeper, deeper, *rows)
+    network, given = model.network, gradients.network
+    if network.first.has_kernel and backend().has_kernels and optimiser is ADAM:
+        update_blocks = partial(_update_block, partial(_step_rows, rate))
+        one = jax.tree.map(lambda a: a[None], (given.first, network.first, state.first))
+        first = jax.tree.map(lambda a: a[0], update_blocks(active(jnp.arange(1)), *one))
+        deeper = update_blocks(active(jnp.arange(1, model.capacity + 1)), given.deeper, network.deeper, state.deeper)
     else:
-        first, first_state = update_block(rate, gradients.network.first, state.first, first, *active(jnp.array(0)))
-
-        def update_row(i: Array, gradient: Block, row: tuple[Block, PyTree]) -> tuple[Block, PyTree]:
-            block, block_state = row
-            return update_block(rate, gradient, block_state, block, *active(i + 1))
-
-        deeper, deeper_state = update_rows(update_row, gradients.network.deeper, (deeper, state.deeper), highest)
-    likelihood, likelihood_state = step_if(moving, rate, gradients.likelihood, state.likelihood, model.likelihood)
-    depth_posterior, depth_state = step_if(
-        moving, depth_rate, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
+        update_block = partial(_update_block, step)
+        first = update_block(active(jnp.array(0)), given.first, network.first, state.first)
+        deeper = update_rows(
+            lambda i, gradient, row: update_block(active(i + 1), gradient, *row),
+            given.deeper,
+            (network.deeper, state.deeper),
+            highest,
+        )
+    likelihood = step(moving, gradients.likelihood, state.likelihood, model.likelihood)
+    depth_posterior = _step_if(
+        optimiser, depth_rate, moving, gradients.depth_posterior, state.depth_posterior, model.depth_posterior
     )
-    model = eqx.tree_at(
-        lambda m: (m.network.first, m.network.deeper, m.likelihood, m.depth_posterior),
-        model,
-        (first, deeper, likelihood, depth_posterior),
-    )
-    return model, OptimiserState(first_state, deeper_state, likelihood_state, depth_state)
+    new, states = zip(first, deeper, likelihood, depth_posterior, strict=True)
+    parts = lambda m: (m.network.first, m.network.deeper, m.likelihood, m.depth_posterior)  # noqa: E731
+    return eqx.tree_at(parts, model, new), OptimiserState(*states)
 
 
-def _step(
-    optimiser: Optimiser, rate: float | Float[Array, ""], gradient: PyTree, state: PyTree, params: PyTree
-) -> tuple[PyTree, PyTree]:
+def _step(optimiser: Optimiser, rate: Rate, gradient: PyTree, state: PyTree, params: PyTree) -> tuple[PyTree, PyTree]:
     directions, state = optimiser.update(gradient, state, params)
     return eqx.apply_updates(params, jax.tree.map(lambda d: -rate * d, directions)), state
 
 
 def _step_if(
-    optimiser: Optimiser,
-    active: Bool[Array, ""],
-    rate: float | Float[Array, ""],
-    gradient: PyTree,
-    state: PyTree,
-    params: PyTree,
+    optimiser: Optimiser, rate: Rate, active: Bool[Array, ""], gradient: PyTree, state: PyTree, params: PyTree
 ) -> tuple[PyTree, PyTree]:
     new = _step(optimiser, rate, gradient, state, params)
     return jax.tree.map(lambda a, b: jnp.where(active, a, b), new, (params, state))
 
 
-def _init_block(optimiser: Optimiser, block: PyTree) -> PyTree:
-    return {"layer": optimiser.init(block.layer), "head": optimiser.init(block.head)}
-
-
 def _update_block(
-    optimiser: Optimiser,
-    rate: float | Float[Array, ""],
-    gradient: Block,
-    state: PyTree,
-    block: Block,
-    layer_active: Bool[Array, ""],
-    head_active: Bool[Array, ""],
+    step: Step, active: tuple[Array, Array], gradient: Block, block: Block, state: PyTree
 ) -> tuple[Block, PyTree]:
-    layer, layer_state = _step_if(optimiser, layer_active, rate, gradient.layer, state["layer"], block.layer)
-    head, head_state = _step_if(optimiser, head_active, rate, gradient.head, state["head"], block.head)
+    """A block, or a stack of them where the step takes one."""
+    layer, layer_state = step(active[0], gradient.layer, state["layer"], block.layer)
+    head, head_state = step(active[1], gradient.head, state["head"], block.head)
     block = eqx.tree_at(lambda b: (b.layer, b.head), block, (layer, head))
     return block, {"layer": layer_state, "head": head_state}
 
 
-def _update_blocks(
-    rate: float | Float[Array, ""],
-    gradient: Block,
-    state: PyTree,
-    blocks: Block,
-    layer_active: Bool[Array, " rows"],
-    head_active: Bool[Array, " rows"],
-) -> tuple[Block, PyTree]:
-    """`_update_block` with Adam, for a stack of packed blocks, by a kernel."""
-    layer, layer_state = _step_rows(layer_active, rate, gradient.layer, state["layer"], blocks.layer)
-    head, head_state = _step_rows(head_active, rate, gradient.head, state["head"], blocks.head)
-    blocks = eqx.tree_at(lambda b: (b.layer, b.head), blocks, (layer, head))
-    return blocks, {"layer": layer_state, "head": head_state}
-
-
 def _step_rows(
-    active: Bool[Array, " rows"], rate: float | Float[Array, ""], gradient: PyTree, state: PyTree, params: PyTree
+    rate: Rate, active: Bool[Array, " rows"], gradient: PyTree, state: PyTree, params: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """`_step_if` for a stack of rows."""
+    """`_step_if` with Adam, for a stack of packed rows, by a kernel."""
     from leadline.backend import kernels  # takes long to import
 
     def step(count: Array, gradient: Array, mu: Array, nu: Array, params: Array, rate: Array) -> tuple[Array, ...]:

@@ -110,13 +110,10 @@ class OwnLength:
         return bool(later > low - (LEAST_START if later > self._little else LEAST_GAIN) * unit)
 
 
-Pace = FixedLength | OwnLength
-
-
 class Paces:
     """Several paces, each for `n_runs` of the runs side by side, which wait for the last of them."""
 
-    def __init__(self, paces: Sequence[Pace], n_runs: int):
+    def __init__(self, paces: Sequence[FixedLength | OwnLength], n_runs: int):
         self._paces, self._n_runs = paces, n_runs
         self.validate_every = paces[0].validate_every
 

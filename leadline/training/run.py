@@ -171,11 +171,8 @@ class Run:
                 "is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
             )
         back = int(self._good.epoch)
-        warnings.warn(
-            f"{what}; going on from epoch {back} with {SLOWER:g} of the learning rate.",
-            TrainingSlowedWarning,
-            stacklevel=2,
-        )
+        said = f"{what}; going on from epoch {back} with {SLOWER:g} of the learning rate."
+        warnings.warn(said, TrainingSlowedWarning, stacklevel=2)
         self._storage.forget()
         good = eqx.tree_at(lambda s: s.slowed, self._good, jnp.asarray(slowed, self._good.slowed.dtype))
         self._begin(copied(good), good, jax.tree.map(lambda a: a[:back], self.history))
@@ -210,12 +207,6 @@ def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
 
 def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:
     now = jax.tree.map(lambda a: a[row], history)
-    return Progress(
-        epoch=epoch,
-        epochs=epochs,
-        nll=float(now.validation_nll.mean()),
-        free_energy=float((now.expected_nll + now.depth_kl + now.weight_kl).mean()),
-        depth_mean=float(now.depth_mean.mean()),
-        depth_std=float(now.depth_std.mean()),
-        support=(int(now.lowest.min()), int(now.highest.max())),
-    )
+    free_energy = now.expected_nll + now.depth_kl + now.weight_kl
+    means = [float(a.mean()) for a in (free_energy, now.validation_nll, now.depth_mean, now.depth_std)]
+    return Progress(epoch, epochs, *means, support=(int(now.lowest.min()), int(now.highest.max())))

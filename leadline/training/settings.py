@@ -8,14 +8,7 @@ import numpy as np
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
 from leadline._identity import identity
 from leadline.depth import FAMILIES
-from leadline.inference.recipes import (
-    RECIPES,
-    Depth,
-    Recipe,
-    check_temperature,
-    depth_distributions,
-    get_recipe,
-)
+from leadline.inference.recipes import RECIPES, Depth, Recipe, check_temperature, depth_distributions, get_recipe
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS
 from leadline.training.problem import Problem

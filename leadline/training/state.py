@@ -11,8 +11,7 @@ from leadline.depth.base import interval
 from leadline.inference.free_energy import FreeEnergy
 from leadline.inference.model import Model
 from leadline.inference.recipes import ADAM
-from leadline.network.unbounded import UnboundedNetwork
-from leadline.training.optimiser import Optimiser, OptimiserState, init_deeper, init_optimiser
+from leadline.training.optimiser import Optimiser, OptimiserState, init_optimiser
 
 
 class Support(eqx.Module):
@@ -66,7 +65,7 @@ def init_state(
     model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"], optimiser: Optimiser = ADAM
 ) -> TrainingState:
     """Of a training that has not begun."""
-    model = jax.vmap(Model.pack)(model)
+    model = model.pack()
     return TrainingState(
         model=model,
         optimiser=jax.vmap(partial(init_optimiser, optimiser=optimiser))(model),
@@ -93,12 +92,6 @@ def find_support(model: Model) -> Support:
 def _layered(state: TrainingState) -> list[PyTree]:
     """All that has an axis of layers, after that of runs."""
     return [state.model.network.deeper, state.best.network.deeper, state.optimiser.deeper]
-
-
-def fresh_layers(network: UnboundedNetwork, start: int, optimiser: Optimiser = ADAM) -> list[PyTree]:
-    """The blocks of an untrained network from `start` on, as `grow` takes them."""
-    blocks = jax.tree.map(lambda a: a[:, start:], jax.vmap(UnboundedNetwork.pack)(network).deeper)
-    return [blocks, blocks, jax.vmap(partial(init_deeper, optimiser=optimiser))(blocks)]
 
 
 @eqx.filter_jit

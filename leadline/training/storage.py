@@ -3,16 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from leadline.backend.device import backend
-from leadline.inference.model import Model
-from leadline.inference.recipes import ADAM
+from leadline.backend.loops import choose
 from leadline.network.blocks import Block, Dense
-from leadline.training.optimiser import Optimiser
-from leadline.training.state import TrainingState, fresh_layers, grow, shelve
+from leadline.training.state import TrainingState, grow, shelve
 
 
 def first_capacity(n_inputs: int, width: int, n_outputs: int, block: type[Block] = Dense) -> int:
@@ -27,13 +23,17 @@ class Storage:
     capacity doubles when q(L) reaches it, and when q(L) has moved far down, the deep layers wait on a shelf.
     """
 
-    def __init__(self, draw_models: Callable[..., Model], optimiser: Optimiser = ADAM):
-        self._draw_models, self._optimiser = draw_models, optimiser
+    def __init__(self, begin: Callable[..., TrainingState]):
+        self._begin = begin  # an untrained state of some capacity
         self._shelf: list[Any] | None = None
 
     def fit(self, state: TrainingState) -> TrainingState:
         while not state.support.fits:
-            state = self.all_of(state) if self._shelf else self._doubled(state)
+            if self._shelf:
+                state = self.all_of(state)
+            else:
+                _, fresh = shelve(self._begin(capacity=2 * state.capacity), state.capacity)
+                state = grow(state, fresh)
         network = state.model.network
         least = first_capacity(network.n_inputs, network.width, network.n_outputs, type(network.first))
         needed = max(least, 2 ** int(2 * state.support.deepest).bit_length())
@@ -49,10 +49,7 @@ class Storage:
             return state
         model, best, optimiser = self._shelf
         improved = state.best_free_energy < self._shelved_at  # with the layers on the shelf as they are
-        best = jax.tree.map(
-            lambda new, old: jnp.where(improved.reshape(-1, *[1] * (new.ndim - 1)), new, old), model, best
-        )
-        return grow(state, [model, best, optimiser])
+        return grow(state, [model, choose(improved, model, best), optimiser])
 
     def all_of(self, state: TrainingState) -> TrainingState:
         """The same, and nothing is left on the shelf."""
@@ -62,7 +59,3 @@ class Storage:
     def forget(self) -> None:
         """What is on the shelf: the state has gone back to one that has all layers."""
         self._shelf = None
-
-    def _doubled(self, state: TrainingState) -> TrainingState:
-        network = self._draw_models(capacity=2 * state.capacity).network
-        return grow(state, fresh_layers(network, state.capacity, self._optimiser))

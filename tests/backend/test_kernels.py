@@ -97,8 +97,8 @@ def test_rows_are_updated_in_place_and_only_the_active_ones():
     gradient, mu, nu, params = jnp.asarray(rng.normal(size=(4, 2, 3, n)), jnp.float32)
     state = optax.ScaleByAdamState(jnp.array([[4, 0, 9]] * 2), mu, nu**2)
     active = jnp.array([[True, False, True], [False, True, False]])
-    step = jax.jit(jax.vmap(optimiser._step_rows, (0, None, 0, 0, 0)))
-    new, new_state = step(active, jnp.array(0.01), gradient, state, params)
+    step = jax.jit(jax.vmap(optimiser._step_rows, (None, 0, 0, 0, 0)))
+    new, new_state = step(jnp.array(0.01), active, gradient, state, params)
     expected, expected_state = jax.vmap(jax.vmap(partial(optimiser._step, optimiser.ADAM, 0.01)))(
         gradient, state, params
     )
@@ -125,7 +125,7 @@ def test_they_can_be_compiled_for_a_gpu(noise, like_a_gpu):
     def step(network, highest):
         gradient = jax.grad(loss)(network, highest).deeper.layer
         state = jax.vmap(optimiser.ADAM.init)(gradient)
-        return optimiser._step_rows(jnp.array([True, False]), 0.1, gradient, state, network.deeper.layer)
+        return optimiser._step_rows(0.1, jnp.array([True, False]), gradient, state, network.deeper.layer)
 
     lowered = jax.jit(step).trace(network, jnp.array(1)).lower(lowering_platforms=("cuda",)).as_text()
     for name in ("walk_forward", "walk_reverse", "sum_of_tiles", "update_in_place"):

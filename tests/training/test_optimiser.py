@@ -40,14 +40,13 @@ def test_each_layer_counts_its_own_steps_and_rests_outside_the_support():
         params = eqx.filter(model, eqx.is_inexact_array)
         gradients = jax.tree.map(lambda a, k=k: jnp.sin(jnp.arange(a.size, dtype=a.dtype) + k).reshape(a.shape), params)
         gradients_seen.append(gradients)
-        support = (jnp.array(lowest), jnp.array(highest))
         model, state = step(
             model,
             gradients,
             state,
-            rate=RATE,
-            depth_rate=DEPTH_RATE,
-            support=support,
+            (RATE, DEPTH_RATE),
+            (jnp.array(lowest), jnp.array(highest)),
+            jnp.array(True),
             highest=jnp.array(highest),
         )
 

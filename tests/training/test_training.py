@@ -38,7 +38,7 @@ from leadline.training.data import check_tables, make_data, make_part
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
 from leadline.training.pace import Clock
 from leadline.training.run import TrainingSlowedWarning
-from leadline.training.state import fresh_layers, grow, init_state, shelve
+from leadline.training.state import grow, init_state, shelve
 from leadline.training.storage import Storage
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, TRAJECTORY
 from tests.training_of import train_on
@@ -90,9 +90,8 @@ def start(recipe, depth, capacity):
 def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, depth):
     recipe = RECIPES[recipe]
     fixed = make_task(recipe, 2, 10)
-    fresh = init_models(2, LIKELIHOOD, depth=depth, recipe=recipe, width=4, capacity=16, key=KEYS).network
-
-    grown = grow(start(recipe, depth, 8), fresh_layers(fresh, 8))
+    _, fresh = shelve(start(recipe, depth, 16), 8)
+    grown = grow(start(recipe, depth, 8), fresh)
     assert grown.capacity == 16
     without, history = train_epochs(fixed, start(recipe, depth, 8), jnp.array(2))
     after, grown_history = train_epochs(fixed, grown, jnp.array(2))
@@ -100,7 +99,7 @@ def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, dep
     kept, added = shelve(after, 8)
     assert_same_bits(kept, without)
     assert_same_bits(grown_history, history)
-    assert_same_bits(added, fresh_layers(fresh, 8))  # layers below the support have not moved
+    assert_same_bits(added, fresh)  # layers below the support have not moved
     assert int(without.optimiser.first["layer"].count[0]) == 2 * 3
 
 
@@ -153,7 +152,7 @@ def test_a_model_that_is_the_best_while_layers_are_on_the_shelf_has_them_as_they
     moved = jax.tree.map(lambda a: a + 1, state.model.network.deeper)
     state = eqx.tree_at(lambda s: s.model.network.deeper, state, moved)
     old = state.best.network.deeper.layer.numbers
-    storage = Storage(init_models)
+    storage = Storage(partial(start, RECIPES["written"], "normal"))
     small = storage.fit(state)
     waiting = slice(small.capacity, 32)
     assert small.capacity < 32

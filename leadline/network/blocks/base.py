@@ -3,16 +3,15 @@
 import abc
 from typing import Any, ClassVar
 
-import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree
 
-from leadline.network.layers import Draw
+from leadline.network.layers import Draw, Packable
 
 BLOCKS: "dict[str, type[Block]]" = {}
 """Those that have a name, by it."""
 
 
-class Block(eqx.Module):
+class Block(Packable):
     """f_l and g_l: one more layer, and the head that reads the network off at its depth.
 
     A block says how rows enter the network, how a state takes one step, and how it is read off. `layer` and `head` are
@@ -65,14 +64,3 @@ class Block(eqx.Module):
     def stack(self) -> tuple[int, ...]:
         """The axes in front, where this is not one block but a stack of them."""
         return self.layer.stack
-
-    def pack(self) -> "Block":
-        """The same block with its layer and its head as one array each: how training keeps it."""
-        return self._replace(self.layer.pack(), self.head.pack())
-
-    def unpack(self) -> "Block":
-        """The block that was packed, or the stack of them."""
-        return self._replace(self.layer.unpack(), self.head.unpack())
-
-    def _replace(self, *parts: Any) -> "Block":
-        return eqx.tree_at(lambda block: (block.layer, block.head), self, parts)

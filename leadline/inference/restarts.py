@@ -100,7 +100,9 @@ class Restarts:
         return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns)
 
     def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
-        """By rows that none of them was trained on; by none, all alike."""
+        """By rows that none of them was trained on; by none, all alike. Those of classes are taken as they are."""
+        if not isinstance(self.models.likelihood, NumberLikelihood):
+            return self
         n_restarts = self.models.runs[0]
         if len(x) == 0:
             return replace(self, calibration=no_calibration(n_restarts, self._numbers.n_targets))

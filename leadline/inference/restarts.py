@@ -27,7 +27,7 @@ from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
 
 # A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
-_TEST, _FREE_ENERGY, _RESTART = 2, 3, 4
+_TEST, FREE_ENERGY, _RESTART = 2, 3, 4
 
 
 def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
@@ -117,16 +117,8 @@ class Restarts:
 
     def free_energy(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> dict[str, Any]:
         """The free energy of the data and its terms, means over the restarts, under the record's names."""
-        terms = evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(_FREE_ENERGY))
+        terms = evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(FREE_ENERGY))
         return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
-
-
-def evaluate_side_by_side(
-    models: Model, seeds: list[int], x: np.ndarray, y: np.ndarray
-) -> tuple[FreeEnergy, dict[str, Any]]:
-    """The terms of the free energy, and the weight KL by layer, of every run of several fits with rows of their own."""
-    terms = evaluate_free_energy(models, x, y, key=evaluation_keys(models, seeds, _FREE_ENERGY))
-    return terms, all_weight_kl_by_layer(models)
 
 
 def describe_depth(masses: np.ndarray, share: np.ndarray | None = None) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from leadline._checks import InvalidArgumentError, check_share, naming
 from leadline.backend.numerics import mean_and_scale
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
-from leadline.files.trees import Tensors, describe
 from leadline.inference.calibration import Calibration
 from leadline.inference.model import Model, run_model
 from leadline.inference.predict import Uncertainty
@@ -228,7 +227,7 @@ class DepthEstimator(Options, BaseEstimator):
         that is not a number are left out.
         """
         check_is_fitted(self)
-        tensors: Tensors = {}
+        tensors: modelfile.Tensors = {}
         fitted: dict[str, Any] = {}
         for name, value in vars(self).items():
             if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
@@ -242,7 +241,7 @@ class DepthEstimator(Options, BaseEstimator):
             "estimator": type(self).__name__,
             "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
             "fitted": fitted,
-            "model": describe(self.model_, "model", tensors, modelfile.known_modules()),
+            "model": modelfile.describe(self.model_, "model", tensors),
         }
         modelfile.write(path, config, tensors)
 

@@ -9,7 +9,6 @@ import numpy as np
 from leadline._checks import InvalidArgumentError, check_choice, check_integer
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.files import models as modelfile
-from leadline.files.trees import Tensors, rebuild
 from leadline.inference.calibration import no_calibration
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
 
@@ -34,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> DepthClassifier | DepthRegressor:
         return _rebuilt(config, tensors, path)
 
 
-def _rebuilt(config: dict[str, Any], tensors: Tensors, path: Any) -> DepthClassifier | DepthRegressor:
+def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> DepthClassifier | DepthRegressor:
     kinds = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}
     if config.get("estimator") not in kinds:
         raise InvalidArgumentError(
@@ -50,7 +49,7 @@ def _rebuilt(config: dict[str, Any], tensors: Tensors, path: Any) -> DepthClassi
     estimator.history_ = {
         name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
     }
-    estimator.model_ = modelfile.check_fits_together(rebuild(config["model"], tensors, modelfile.known_modules()))
+    estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
     _check_fitted(estimator)
     return estimator
 

@@ -171,12 +171,14 @@ class DepthEstimator(Options, BaseEstimator):
 
     @property
     def _restarts(self) -> Restarts:
+        check_is_fitted(self)
         numbers = isinstance(self.model_.likelihood, NumberLikelihood)
         calibration = Calibration(self.restart_shares_, self.spread_) if numbers else None
         return Restarts(self.model_, self.seed_, self._recipe.n_samples, calibration)
 
     @property
     def _units(self) -> Units:
+        check_is_fitted(self)
         return Units(self.x_mean_, self.x_scale_)
 
     def _raw(self, X: Any) -> np.ndarray:
@@ -186,8 +188,7 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _checked(self, X: Any) -> np.ndarray:
         """Rows to predict, as the network takes them."""
-        x = self._raw(X)
-        return self._units.inputs(x)
+        return self._units.inputs(self._raw(X))
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         return self._restarts.uncertainty(x)
@@ -215,7 +216,6 @@ class DepthEstimator(Options, BaseEstimator):
 
         The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
         """
-        check_is_fitted(self)
         draws = {"n_samples": self._restarts.samples_each, "key": self._restarts.keys()}
         asked = {"tolerance": tolerance, "most_probable_depth": most_probable_depth}
         return prune(self.model_, *self.training_rows(X, y), **asked, **draws)

@@ -59,8 +59,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
-        x = self._checked(X)
-        probabilities = self._restarts.moments(x).astype(float)
+        probabilities = self._restarts.moments(self._checked(X)).astype(float)
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -69,8 +68,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of every row."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
 
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows as the network itself takes them: standardised inputs, and classes by number."""
@@ -94,8 +93,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """Accuracy against confidence on rows that were not trained on."""
-        probabilities = self.predict_proba(X)
-        return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(probabilities, self._labels(y)))
+        return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(self.predict_proba(X), self._labels(y)))
 
     def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """The rows over what the network makes of their plane; X must have two columns."""
@@ -103,13 +101,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         if x.shape[1] != 2:
             raise InvalidArgumentError(f"must have two columns to draw its plane, got {x.shape[1]}.", "X")
         grid, extent = plots.decision_grid(x)
-        names = getattr(self, "feature_names_in_", ("x1", "x2"))
-        return plots.plot_decision(
-            axes_or_new(ax),
-            self._restarts.moments(self._units.inputs(grid)),
-            extent,
-            x,
-            self._labels(y),
-            classes=[str(name) for name in self.classes_],
-            names=(str(names[0]), str(names[1])),
-        )
+        probabilities = self._restarts.moments(self._units.inputs(grid))
+        first, second = map(str, getattr(self, "feature_names_in_", ("x1", "x2")))
+        words = {"classes": [str(name) for name in self.classes_], "names": (first, second)}
+        return plots.plot_decision(axes_or_new(ax), probabilities, extent, x, self._labels(y), **words)

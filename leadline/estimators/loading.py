@@ -60,7 +60,7 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     n_inputs, likelihood = models.network.n_inputs, models.likelihood
     sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
     if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
-        _check_size("classes_", estimator.classes_, (likelihood.n_classes,))
+        sizes["classes_"] = (likelihood.n_classes,)
     elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, NumberLikelihood):
         check_choice("noise", estimator.noise, LIKELIHOODS)
         n_targets = likelihood.n_targets
@@ -72,7 +72,11 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     else:
         raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
     for name, size in sizes.items():
-        value = _check_size(name, getattr(estimator, name), size)
+        value = np.asarray(getattr(estimator, name))
+        if value.shape != size:
+            raise ValueError(f"{name} has the shape {value.shape}, not {size}")
+        if name == "classes_":
+            continue
         if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
             raise ValueError(f"{name} is not made of finite numbers")
         if not name.endswith("_mean_") and np.any(value < 0):
@@ -81,9 +85,3 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
     if getattr(estimator, "n_features_in_", None) != n_inputs:
         raise ValueError("n_features_in_ is not the network's")
-
-
-def _check_size(name: str, value: Any, size: tuple[int, ...]) -> np.ndarray:
-    if np.shape(value) != size:
-        raise ValueError(f"{name} has the shape {np.shape(value)}, not {size}")
-    return np.asarray(value)

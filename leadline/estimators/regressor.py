@@ -1,12 +1,12 @@
 """The network as scikit-learn's regressor."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice
@@ -78,7 +78,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     @property
     def _units(self) -> Units:
-        return Units(self.x_mean_, self.x_scale_, self.y_mean_, self.y_scale_)
+        return replace(super()._units, y_mean=self.y_mean_, y_scale=self.y_scale_)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
@@ -108,7 +108,6 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         Returns:
             [rows, 2]; with several targets [rows, targets, 2], of each alone.
         """
-        check_is_fitted(self)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
         levels = (0.5 - coverage / 2, 0.5 + coverage / 2)

@@ -29,10 +29,12 @@ def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = Non
     cut off goes on with the same command. None: what is written there has no record. An unfinished training with other
     `arguments` is refused, too, or with `force` given up.
     """
-    _check_place(out)
+    if out.exists() and not out.is_dir():
+        raise InvalidArgumentError(f"must be a directory, got the file {out}.", "out")
     try:
         with ExitStack() as stack:
             with writing(out):
+                out.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(whole.only_writer(out))
             record, checkpoints = out / RECORD, out / CHECKPOINTS
             if force is False and record.exists() and not _said_in(record).get("interrupted"):
@@ -80,17 +82,6 @@ def _said_in(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, TypeError, RecursionError):
         return dict(json.loads(path.read_text()))
     return {}
-
-
-def _check_place(out: Path) -> None:
-    """Refuse what cannot be written into before any work is done."""
-    if out.exists() and not out.is_dir():
-        raise InvalidArgumentError(f"must be a directory, got the file {out}.", "out")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".write-test"
-        probe.touch()
-        probe.unlink()
 
 
 @contextmanager

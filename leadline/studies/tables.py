@@ -28,7 +28,8 @@ HISTORY_ROWS = 200
 NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
 """Parameters that decide nothing about the result."""
 
-LEARNED = ("temperature", "depth_mean", "depth_std", "depth_mode", "free_energy", "free_energy_terms")
+COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
+LEARNED = (*COMPARED, "free_energy_terms", "temperature")
 """What a record and an estimator call alike, but for the underscore."""
 
 Estimator = DepthClassifier | DepthRegressor
@@ -196,7 +197,7 @@ def compare_depths(
     for depth, estimator in zip(depths, estimators, strict=True):
         estimator.fit(parts.x, parts.y)
         log_p = _log_likelihood(estimator, parts.x_test, parts.y_test)
-        row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, LEARNED[1:5])}
+        row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, COMPARED)}
         row["free_energy_error"] = _free_energy_error(estimator, parts.x, parts.y)
         row["nll"] = float(-log_p.mean()) if len(log_p) else None
         row["nll_error"] = float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None

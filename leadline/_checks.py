@@ -34,7 +34,7 @@ def naming(names: Mapping[str, str]) -> Iterator[None]:
         raise InvalidArgumentError(error.rest, names[error.argument]) from error
 
 
-_WRONG = (
+WRONG = (
     *(OSError, EOFError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
     *(NotImplementedError, csv.Error),
 )
@@ -48,7 +48,7 @@ def refusing(words: str) -> Iterator[None]:
         yield
     except InvalidArgumentError:
         raise
-    except _WRONG as error:
+    except WRONG as error:
         in_words = isinstance(error, ValueError | OSError) and str(error)
         raise InvalidArgumentError(f"{words}: {str(error).rstrip('.') if in_words else repr(error)}.") from error
 

@@ -307,7 +307,7 @@ class Targets:
     def checkpoint_file(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         """Half of them with a right checksum."""
         from leadline.files import checkpoints
-        from leadline.files.trees import DamagedError
+        from leadline.files.checkpoints import DamagedError
         from leadline.training.checkpoint import trees_like, understood
 
         if rng.random() < 0.5:

@@ -25,7 +25,7 @@ INSIDE = {
     "inference": [
         *("model", "free_energy", "recipes", "montecarlo", "predict", "calibration", "restarts", "pruning", ""),
     ],
-    "files": ["whole", "trees", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": ["whole", "checkpoints", "directories", "records", "tables", "models", ""],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "checkpoint", "storage"),
         *("interruption", "progress", "run", "loop", ""),

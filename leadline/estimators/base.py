@@ -17,14 +17,13 @@ from leadline._checks import InvalidArgumentError, check_share, naming
 from leadline.backend.numerics import mean_and_scale
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
-from leadline.files.trees import Tensors, describe
 from leadline.inference.calibration import Calibration
 from leadline.inference.model import Model, run_model
 from leadline.inference.predict import Uncertainty
 from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import Recipe, get_recipe
 from leadline.inference.restarts import Restarts
-from leadline.likelihoods import Likelihood
+from leadline.likelihoods import Likelihood, NumberLikelihood
 from leadline.training.data import as_bytes
 from leadline.training.loop import Trained, train
 from leadline.training.problem import Problem, Units
@@ -93,14 +92,14 @@ class DepthEstimator(Options, BaseEstimator):
         """By which it trains and predicts."""
         return get_recipe(self.recipe).suited(self._likelihood)
 
-    def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:  # noqa: N803
+    def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:
         """Rows that count, and how much."""
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some = weight > 0
         return np.asarray(x, float)[some], np.asarray(y)[some], weight[some]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train.
 
         Args:
@@ -116,22 +115,24 @@ class DepthEstimator(Options, BaseEstimator):
         return self
 
     @abc.abstractmethod
-    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
 
     def _problem(
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
-        x, y, weight = _distinct_rows(x, y, weight)
-        units = Units(*mean_and_scale(x, weight), *self._target_units(y, weight))
-        rows = units.inputs(x), units.targets(y) if likelihood.kind == "numbers" else y
+        _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
+        x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
+        units = Units(*mean_and_scale(x, weight))
+        if isinstance(likelihood, NumberLikelihood):
+            y_mean, y_scale = (part.tolist() if y.ndim == 1 else part for part in likelihood.scaling(y, weight))
+            units = replace(units, y_mean=y_mean, y_scale=y_scale)
+            y = units.targets(y)
+        rows = units.inputs(x), y
         check_share("validation_fraction", self.validation_fraction)
         validation = self.validation_fraction if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
-
-    def _target_units(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
-        return 0.0, 1.0
 
     def _train(self, problem: Problem) -> Trained:
         if self.checkpoint_dir is not None and self.random_state is None:
@@ -149,7 +150,9 @@ class DepthEstimator(Options, BaseEstimator):
     def _take(self, problem: Problem, trained: Trained) -> None:
         """What is learned becomes attributes, when all is done: a training that fails leaves the last one's."""
         x, y, held = *problem.train, trained.validation_rows[0]
-        restarts = self._calibrated(trained.restarts(), x[held], y[held], problem.weight[held])
+        restarts = trained.restarts().calibrated(x[held], y[held], problem.weight[held])
+        if restarts.calibration is not None:
+            self.restart_shares_, self.spread_ = restarts.calibration.share, restarts.calibration.spread
         depth, cost = restarts.depth(), restarts.free_energy(x, y, problem.weight)
         assert problem.units is not None
         self.x_mean_, self.x_scale_ = problem.units.x_mean, problem.units.x_scale
@@ -166,34 +169,31 @@ class DepthEstimator(Options, BaseEstimator):
         self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])
         self.free_energy_, self.free_energy_terms_ = cost["free_energy"], cost["free_energy_terms"]
 
-    def _calibrated(self, restarts: Restarts, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Restarts:
-        """By the rows that the first of them held out, if any."""
-        return restarts
-
-    @property
-    def _calibration(self) -> Calibration | None:
-        return None
-
     @property
     def _restarts(self) -> Restarts:
-        return Restarts(self.model_, self.seed_, self._recipe.n_samples, self._calibration)
+        check_is_fitted(self)
+        numbers = isinstance(self.model_.likelihood, NumberLikelihood)
+        calibration = Calibration(self.restart_shares_, self.spread_) if numbers else None
+        return Restarts(self.model_, self.seed_, self._recipe.n_samples, calibration)
 
-    def _standardised(self, x: np.ndarray) -> np.ndarray:
-        return (x - self.x_mean_) / self.x_scale_
+    @property
+    def _units(self) -> Units:
+        check_is_fitted(self)
+        return Units(self.x_mean_, self.x_scale_)
 
-    def _raw(self, X: Any) -> np.ndarray:  # noqa: N803
+    def _raw(self, X: Any) -> np.ndarray:
         """Rows to predict, in their own units."""
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
 
-    def _checked(self, X: Any) -> np.ndarray:  # noqa: N803
+    def _checked(self, X: Any) -> np.ndarray:
         """Rows to predict, as the network takes them."""
-        return self._standardised(self._raw(X))
+        return self._units.inputs(self._raw(X))
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         return self._restarts.uncertainty(x)
 
-    def uncertainty(self, X: Any) -> Uncertainty:  # noqa: N803
+    def uncertainty(self, X: Any) -> Uncertainty:
         """Where the uncertainty of every row comes from.
 
         Returns:
@@ -208,31 +208,17 @@ class DepthEstimator(Options, BaseEstimator):
         return effective_widths(self.model_)
 
     @abc.abstractmethod
-    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows as the network itself takes them."""
 
-    def prune(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        *,
-        tolerance: float = 0.01,
-        most_probable_depth: bool = False,
-    ) -> Pruning:
+    def prune(self, X: Any, y: Any, *, tolerance: float = 0.01, most_probable_depth: bool = False) -> Pruning:
         """A smaller network whose predictions on X differ by less than `tolerance`, and what it costs on (X, y).
 
         The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
         """
-        check_is_fitted(self)
-        restarts = self._restarts
-        return prune(
-            self.model_,
-            *self.training_rows(X, y),
-            tolerance=tolerance,
-            most_probable_depth=most_probable_depth,
-            n_samples=restarts.samples_each,
-            key=restarts.keys(),
-        )
+        draws = {"n_samples": self._restarts.samples_each, "key": self._restarts.keys()}
+        asked = {"tolerance": tolerance, "most_probable_depth": most_probable_depth}
+        return prune(self.model_, *self.training_rows(X, y), **asked, **draws)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file: `leadline.load(path)` gives an estimator with the same predictions, to the bit.
@@ -241,7 +227,7 @@ class DepthEstimator(Options, BaseEstimator):
         that is not a number are left out.
         """
         check_is_fitted(self)
-        tensors: Tensors = {}
+        tensors: modelfile.Tensors = {}
         fitted: dict[str, Any] = {}
         for name, value in vars(self).items():
             if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
@@ -255,7 +241,7 @@ class DepthEstimator(Options, BaseEstimator):
             "estimator": type(self).__name__,
             "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
             "fitted": fitted,
-            "model": describe(self.model_, "model", tensors, modelfile.known_modules()),
+            "model": modelfile.describe(self.model_, "model", tensors),
         }
         modelfile.write(path, config, tensors)
 
@@ -278,12 +264,6 @@ class DepthEstimator(Options, BaseEstimator):
 if DepthEstimator.__doc__:  # there are none with `python -OO`
     _HELP = (f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
     DepthEstimator.__doc__ = DepthEstimator.__doc__.replace("{options}", "\n    ".join(_HELP))
-
-
-def _distinct_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Equal rows merged, their weights added, in an order that depends on their values alone."""
-    _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
-    return x[first], y[first], np.bincount(which, weights=weight)
 
 
 def axes_or_new(ax: "Axes | None") -> "Axes":

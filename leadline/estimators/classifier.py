@@ -36,7 +36,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
     def _likelihood(self) -> type[Likelihood]:
         return CategoricalLikelihood
 
-    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
         x, y, weight = self._checked_rows(X, y, sample_weight)
         check_classification_targets(y)
@@ -57,22 +57,21 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         super()._take(problem, trained)
         self.classes_ = problem.about["classes"]
 
-    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
-        x = self._checked(X)
-        probabilities = self._restarts.moments(x).astype(float)
+        probabilities = self._restarts.moments(self._checked(X)).astype(float)
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Their logarithms."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class of every row."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[most_probable]
 
-    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows as the network itself takes them: standardised inputs, and classes by number."""
         return self._checked(X), self._labels(y)
 
@@ -85,31 +84,24 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
             )
         return np.searchsorted(self.classes_, y)
 
-    def said_of(self, X: Any, y: Any) -> metrics.OfClasses:  # noqa: N803
+    def said_of(self, X: Any, y: Any) -> metrics.OfClasses:
         """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on are
         left out."""
         x, y = np.asarray(X), np.asarray(y)
         known = np.isin(y, self.classes_)
         return metrics.OfClasses(self.predict_proba(x[known]), np.searchsorted(self.classes_, y[known]))
 
-    def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+    def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """Accuracy against confidence on rows that were not trained on."""
-        probabilities = self.predict_proba(X)
-        return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(probabilities, self._labels(y)))
+        return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(self.predict_proba(X), self._labels(y)))
 
-    def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+    def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """The rows over what the network makes of their plane; X must have two columns."""
         x = self._raw(X)
         if x.shape[1] != 2:
             raise InvalidArgumentError(f"must have two columns to draw its plane, got {x.shape[1]}.", "X")
         grid, extent = plots.decision_grid(x)
-        names = getattr(self, "feature_names_in_", ("x1", "x2"))
-        return plots.plot_decision(
-            axes_or_new(ax),
-            self._restarts.moments(self._standardised(grid)),
-            extent,
-            x,
-            self._labels(y),
-            classes=[str(name) for name in self.classes_],
-            names=(str(names[0]), str(names[1])),
-        )
+        probabilities = self._restarts.moments(self._units.inputs(grid))
+        first, second = map(str, getattr(self, "feature_names_in_", ("x1", "x2")))
+        words = {"classes": [str(name) for name in self.classes_], "names": (first, second)}
+        return plots.plot_decision(axes_or_new(ax), probabilities, extent, x, self._labels(y), **words)

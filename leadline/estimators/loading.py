@@ -9,7 +9,6 @@ import numpy as np
 from leadline._checks import InvalidArgumentError, check_choice, check_integer
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.files import models as modelfile
-from leadline.files.trees import Tensors, rebuild
 from leadline.inference.calibration import no_calibration
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
 
@@ -34,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> DepthClassifier | DepthRegressor:
         return _rebuilt(config, tensors, path)
 
 
-def _rebuilt(config: dict[str, Any], tensors: Tensors, path: Any) -> DepthClassifier | DepthRegressor:
+def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> DepthClassifier | DepthRegressor:
     kinds = {"DepthClassifier": DepthClassifier, "DepthRegressor": DepthRegressor}
     if config.get("estimator") not in kinds:
         raise InvalidArgumentError(
@@ -50,7 +49,7 @@ def _rebuilt(config: dict[str, Any], tensors: Tensors, path: Any) -> DepthClassi
     estimator.history_ = {
         name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
     }
-    estimator.model_ = modelfile.check_fits_together(rebuild(config["model"], tensors, modelfile.known_modules()))
+    estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
     _check_fitted(estimator)
     return estimator
 
@@ -61,7 +60,7 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     n_inputs, likelihood = models.network.n_inputs, models.likelihood
     sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
     if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
-        _check_size("classes_", estimator.classes_, (likelihood.n_classes,))
+        sizes["classes_"] = (likelihood.n_classes,)
     elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, NumberLikelihood):
         check_choice("noise", estimator.noise, LIKELIHOODS)
         n_targets = likelihood.n_targets
@@ -73,7 +72,11 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     else:
         raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
     for name, size in sizes.items():
-        value = _check_size(name, getattr(estimator, name), size)
+        value = np.asarray(getattr(estimator, name))
+        if value.shape != size:
+            raise ValueError(f"{name} has the shape {value.shape}, not {size}")
+        if name == "classes_":
+            continue
         if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
             raise ValueError(f"{name} is not made of finite numbers")
         if not name.endswith("_mean_") and np.any(value < 0):
@@ -82,9 +85,3 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
     if getattr(estimator, "n_features_in_", None) != n_inputs:
         raise ValueError("n_features_in_ is not the network's")
-
-
-def _check_size(name: str, value: Any, size: tuple[int, ...]) -> np.ndarray:
-    if np.shape(value) != size:
-        raise ValueError(f"{name} has the shape {np.shape(value)}, not {size}")
-    return np.asarray(value)

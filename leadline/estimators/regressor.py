@@ -1,23 +1,21 @@
 """The network as scikit-learn's regressor."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import check_is_fitted
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
-from leadline.inference.calibration import Calibration
 from leadline.inference.predict import Uncertainty
-from leadline.inference.restarts import Restarts
 from leadline.likelihoods import LIKELIHOODS, GaussianLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
 from leadline.training.loop import Trained
-from leadline.training.problem import Problem
+from leadline.training.problem import Problem, Units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,17 +49,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         check_choice("noise", self.noise, numbers)
         return numbers[self.noise]
 
-    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:  # noqa: N803
+    def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
         kind: Any = self._likelihood
         x, y, weight = self._checked_rows(X, y, sample_weight, y_numeric=True, multi_output=True)
         y = np.asarray(y, float)
         return self._problem(x, y, weight, kind(1 if y.ndim == 1 else y.shape[1]))
-
-    def _target_units(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
-        """A number each, or an array with one for each target: as y is."""
-        mean, scale = self._likelihood.scaling(y, weight)
-        return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)
 
     def _take(self, problem: Problem, trained: Trained) -> None:
         assert problem.units is not None
@@ -83,17 +76,11 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
             noise = np.sqrt(np.average(self._uncertainty(problem.train[0]).noise, axis=0, weights=weight))
         self.noise_scale_ = float(noise) if np.ndim(self.y_mean_) == 0 else noise
 
-    def _calibrated(self, restarts: Restarts, x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Restarts:
-        restarts = restarts.calibrated(x, y, weight)
-        assert restarts.calibration is not None
-        self.restart_shares_, self.spread_ = restarts.calibration.share, restarts.calibration.spread
-        return restarts
-
     @property
-    def _calibration(self) -> Calibration:
-        return Calibration(self.restart_shares_, self.spread_)
+    def _units(self) -> Units:
+        return replace(super()._units, y_mean=self.y_mean_, y_scale=self.y_scale_)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
         mean, std = self._mean_and_std(self._checked(X))
         return (mean, std) if return_std else mean
@@ -111,7 +98,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return self.y_mean_ + self.y_scale_ * self._as_y(values)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> np.ndarray:
         """The central interval of the predictive distribution that holds the target so often.
 
         Args:
@@ -121,35 +108,34 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         Returns:
             [rows, 2]; with several targets [rows, targets, 2], of each alone.
         """
-        check_is_fitted(self)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
         levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
         ends = self._by_mixture(lambda mixture: np.stack([mixture.quantile(level) for level in levels], axis=2), X)
         return np.stack([self._in_units(ends[..., i]) for i in range(2)], axis=-1)
 
-    def predict_cdf(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+    def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
-        check_consistent_length(X, y)
-        return self._as_y(self._by_mixture(Mixture.cdf, X, self._columns(y)))
+        return self._as_y(self._by_mixture(Mixture.cdf, X, y))
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:  # noqa: N803
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """ln p(y | x), row by row, in the units of y; of all targets together."""
-        check_consistent_length(X, y)
-        return self._by_mixture(Mixture.log_density, X, self._columns(y)) - np.sum(np.log(self.y_scale_))
+        return self._by_mixture(Mixture.log_density, X, y) - np.sum(np.log(self.y_scale_))
 
-    def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *columns: np.ndarray) -> np.ndarray:  # noqa: N803
-        """`function(mixture, *columns)` for the predictive distributions of the rows."""
-        x = self._checked(X)
+    def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
+        """`function(mixture, *y)` for the predictive distributions of the rows, y with an axis of targets."""
+        check_consistent_length(X, *y)
+        x, check_targets = self._checked(X), self.model_.likelihood.check_targets
+        columns = [check_targets("y", self._units.targets(np.asarray(one, float)), len(x)) for one in y]
         return self._restarts.by_mixture(function, x, *columns)
 
-    def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:  # noqa: N803
+    def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
         mean, std = self.predict(X, return_std=True)
         error = y - mean
         gaussian = -0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
         cdf_and_density = lambda mixture, y: np.stack([mixture.cdf(y)[:, 0], mixture.log_density(y)], axis=1)  # noqa: E731
-        cdf, log_density = self._by_mixture(cdf_and_density, X, self._columns(y)).T
+        cdf, log_density = self._by_mixture(cdf_and_density, X, y).T
         level = np.abs(2 * cdf - 1)  # of the interval that y is on the edge of
         return metrics.OfNumbers(error, log_density - np.sum(np.log(self.y_scale_)), gaussian, level)
 
@@ -158,20 +144,11 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         in_units = lambda part: np.square(self.y_scale_) * self._as_y(np.square(self.spread_) * part)  # noqa: E731
         return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
 
-    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+    def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows as the network itself takes them: standardised inputs and targets."""
-        return self._checked(X), self._targets(y)
+        return self._checked(X), self._units.targets(np.asarray(y, float))
 
-    def _targets(self, y: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return (np.asarray(y, float) - self.y_mean_) / self.y_scale_
-
-    def _columns(self, y: Any) -> np.ndarray:
-        """The same, checked, always with an axis of targets."""
-        y = self._targets(y)
-        return self.model_.likelihood.check_targets("y", y, len(y))
-
-    def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":  # noqa: N803
+    def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""
         x = self._raw(X)
         if x.shape[1] != 1:
@@ -181,7 +158,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         margin = 0.1 * np.ptp(x)
         grid = np.linspace(x.min() - margin, x.max() + margin, 300)
         names = getattr(self, "feature_names_in_", ["x"])
-        rows = self._standardised(grid[:, None])
+        rows = self._units.inputs(grid[:, None])
         mean, parts = self._mean_and_std(rows)[0], self._uncertainty(rows)
         bands = (parts.noise, parts.weights, parts.depth)
         return plots.plot_fit(axes_or_new(ax), grid, mean, *bands, x[:, 0], np.asarray(y, float), name=str(names[0]))

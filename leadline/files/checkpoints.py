@@ -7,15 +7,18 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from leadline._checks import InvalidArgumentError, check_at_least
-from leadline.files.trees import DamagedError, Tensors, fill, flatten
-from leadline.files.whole import PART, write_whole
+from leadline._identity import is_key
+from leadline.files.whole import PART, put_whole
 
 T = TypeVar("T")
 
@@ -35,6 +38,10 @@ ARGUMENTS = "arguments.json"
 
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be written or read; the training goes on all the same."""
+
+
+class DamagedError(ValueError):
+    """The file is not what was written."""
 
 
 class Checkpoints:
@@ -66,7 +73,7 @@ class Checkpoints:
         path = self._folder / f"{self._training}-{times:04d}-{epoch:09d}-{step:06d}{SUFFIX}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, encode(trees, seconds))
+            put_whole(path, encode(trees, seconds))
             before = [other for other in self._files() if other != path]
             half = self._folder.glob(f".{self._training}-*{SUFFIX}.*{PART}")  # of a process that was killed
             for old in [*before[: 1 - KEPT], *half]:
@@ -114,9 +121,19 @@ def epochs_done(folder: Path) -> int | None:
 
 
 def encode(trees: dict[str, PyTree], seconds: float) -> bytes:
-    """A checkpoint as it is written."""
-    tensors = {name: array for prefix, tree in trees.items() for name, array in flatten(tree, prefix).items()}
+    """A checkpoint as it is written; random keys as their words."""
+    tensors = {name: np.array(_words(leaf), order="C") for name, leaf in _named(trees).items()}
     return wrapped(save(tensors, metadata={"seconds": repr(seconds)}))
+
+
+def _words(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
+
+
+def _named(trees: dict[str, PyTree]) -> dict[str, Any]:
+    """All arrays by their trees and their places in them."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(trees)
+    return {path[0].key + jax.tree_util.keystr(path[1:]): leaf for path, leaf in paths}
 
 
 def wrapped(payload: bytes) -> bytes:
@@ -135,17 +152,27 @@ def unwrapped(content: bytes) -> bytes:
 
 
 def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], float]:
-    """The trees of a checkpoint, and the seconds that the training had taken."""
+    """The trees of a checkpoint, and the seconds that the training had taken; or a `DamagedError`.
+
+    The trees have the structure, types and sizes of those that they are `like`, but for one: a history has its epochs
+    before the runs, a network its layers after them, and how many, the file says, once for each tree.
+    """
     payload = unwrapped(content)
     try:
-        tensors: Tensors = load(payload)
+        tensors = load(payload)
         header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
         seconds = float(header["__metadata__"]["seconds"])
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(str(error)) from error
-    return {prefix: fill(tree, prefix, tensors, _grown_axis) for prefix, tree in like.items()}, seconds
-
-
-def _grown_axis(name: str) -> int | None:
-    """A history has its epochs before the runs, a network its layers after them: how many, the file says."""
-    return 0 if name.startswith("history") else 1 if ".deeper" in name else None
+    leaves, said = [], dict[str, int]()
+    for name, leaf in _named(like).items():
+        if name not in tensors:
+            raise DamagedError(f"it has no {name}")
+        array, expected, tree = tensors[name], _words(leaf), name.partition(".")[0]
+        sizes, free = list(expected.shape), 0 if tree == "history" else 1 if ".deeper" in name else None
+        if free is not None and array.ndim > free:
+            sizes[free] = said.setdefault(tree, array.shape[free])
+        if array.dtype != expected.dtype or list(array.shape) != sizes:
+            raise DamagedError(f"its {name} is of another kind")
+        leaves.append(jax.random.wrap_key_data(jnp.asarray(array)) if is_key(leaf) else jnp.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), seconds

@@ -29,13 +29,15 @@ def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = Non
     cut off goes on with the same command. None: what is written there has no record. An unfinished training with other
     `arguments` is refused, too, or with `force` given up.
     """
-    _check_place(out)
+    if out.exists() and not out.is_dir():
+        raise InvalidArgumentError(f"must be a directory, got the file {out}.", "out")
     try:
         with ExitStack() as stack:
             with writing(out):
+                out.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(whole.only_writer(out))
             record, checkpoints = out / RECORD, out / CHECKPOINTS
-            if force is False and record.exists() and not _interrupted(record):
+            if force is False and record.exists() and not _said_in(record).get("interrupted"):
                 clear(checkpoints)  # if it was killed when all was done
                 raise InvalidArgumentError(
                     f"`out` {out} holds a finished record already; choose another or use --force."
@@ -54,9 +56,8 @@ def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = Non
 
 def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
     """These checkpoints are, or will be, of a training with such arguments; its `identity` is among them."""
-    path, before = checkpoints / ARGUMENTS, dict(arguments)
-    with suppress(OSError, ValueError, TypeError, RecursionError):
-        before = dict(json.loads(path.read_text()))
+    path = checkpoints / ARGUMENTS
+    before = _said_in(path) or arguments
     other = [
         f"no {name}" if value is None else f"{name} {value}"
         for name, value in before.items()
@@ -73,28 +74,25 @@ def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
         clear(checkpoints)
     with suppress(OSError):  # of a full disk
         checkpoints.mkdir(exist_ok=True)
-        whole.write_whole(path, json.dumps(arguments).encode())
+        whole.put_whole(path, json.dumps(arguments).encode())
 
 
-def _check_place(out: Path) -> None:
-    """Refuse what cannot be written into before any work is done."""
-    if out.exists() and not out.is_dir():
-        raise InvalidArgumentError(f"must be a directory, got the file {out}.", "out")
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".write-test"
-        probe.touch()
-        probe.unlink()
+def _said_in(path: Path) -> dict[str, Any]:
+    """What a file of JSON says; nothing where it cannot be read."""
+    with suppress(OSError, ValueError, TypeError, RecursionError):
+        return dict(json.loads(path.read_text()))
+    return {}
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, argument: str = "out") -> Iterator[None]:
     """Whatever the file system says against it becomes one sentence."""
     try:
         yield
     except OSError as error:
         way_out = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another place"
-        raise InvalidArgumentError(f"`out`: cannot write {path}: {error.strerror or error}; {way_out}.") from error
+        said = f"`{argument}`: cannot write {path}: {error.strerror or error}; {way_out}."
+        raise InvalidArgumentError(said) from error
 
 
 def replace_record(out: Path) -> None:
@@ -106,7 +104,8 @@ def replace_record(out: Path) -> None:
 def write_whole(path: Path, content: str | bytes) -> Path:
     """Write the file whole or not at all."""
     with writing(path):
-        return whole.write_whole(path, content.encode() if isinstance(content, str) else content)
+        whole.put_whole(path, content.encode() if isinstance(content, str) else content)
+    return path
 
 
 def write_picture(path: Path, figure: "Figure", dpi: int) -> Path:
@@ -114,10 +113,3 @@ def write_picture(path: Path, figure: "Figure", dpi: int) -> Path:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=dpi)
     return write_whole(path, picture.getvalue())
-
-
-def _interrupted(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text()).get("interrupted"))
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return False

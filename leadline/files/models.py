@@ -7,10 +7,11 @@ import os
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -19,13 +20,15 @@ from leadline._checks import InvalidArgumentError, refusing
 from leadline._version import __version__
 from leadline.depth import FixedDepth
 from leadline.depth.base import FAMILIES, DepthDistribution
-from leadline.files.trees import Tensors, describe, rebuild
-from leadline.files.whole import write_whole
+from leadline.files import whole
+from leadline.files.directories import writing
 from leadline.inference.model import Model
 from leadline.inference.recipes import Recipe
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
+
+Tensors = dict[str, np.ndarray]
 
 FORMAT = 2
 """Grows when older versions could no longer read a file rightly."""
@@ -37,6 +40,60 @@ def known_modules() -> dict[str, type]:
     parts += tuple(part for block in BLOCKS.values() for part in block.parts)
     named = (*FAMILIES.values(), *LIKELIHOODS.values(), *BLOCKS.values())
     return {"Block": Dense, **{kind.__name__: kind for kind in (*parts, *named)}}  # `Block` is its name in format 1
+
+
+def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
+    """A module as JSON, its arrays put among the tensors.
+
+    Args:
+        module: of the kinds that a file may hold, as are the modules inside it.
+        name: what the names of its tensors begin with.
+        tensors: where they go.
+
+    Returns:
+        What `rebuild` takes.
+    """
+    kind = type(module).__name__
+    if known_modules().get(kind) is not type(module):
+        raise InvalidArgumentError(f"is a {kind}, which a model file cannot hold; pickle the estimator instead.", name)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(module):
+        value, path = getattr(module, field.name), f"{name}.{field.name}"
+        if isinstance(value, eqx.Module):
+            fields[field.name] = describe(value, path, tensors)
+        elif eqx.is_array(value):
+            tensors[path] = np.asarray(value)
+            fields[field.name] = {"tensor": path}
+        else:
+            fields[field.name] = {"value": value}
+    return {"module": kind, "fields": fields}
+
+
+def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
+    """The module that was described."""
+    kind = known_modules().get(description["module"])
+    if kind is None:
+        raise InvalidArgumentError(
+            f"`path`: the file holds a {description['module']!r}, which this version does not know."
+        )
+    module = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        given = description["fields"][field.name]
+        if "module" in given:
+            value = rebuild(given, tensors)
+        else:
+            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
+        object.__setattr__(module, field.name, value)
+    return module
+
+
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """A value that the field may have."""
+    choices = get_args(field.type)
+    fits = {float: isinstance(value, int | float), int: isinstance(value, int) and not isinstance(value, bool)}
+    if not (value in choices if get_origin(field.type) is Literal else fits.get(field.type, value is None)):
+        raise ValueError(f"{field.name} is {value!r}")
+    return value
 
 
 def reading(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
@@ -79,13 +136,12 @@ def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[st
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):
-        result["recipe"] = _described_recipe(result["recipe"])
+        fields = {one.name: getattr(result["recipe"], one.name) for one in dataclasses.fields(result["recipe"])}
+        # Without what only Python knows: functions are of no use to a prediction.
+        result["recipe"] = {name: fields[name] for name in fields if name not in ("optimiser", "schedule")}
     if isinstance(result["depth"], tuple):
-        prior, posterior = result["depth"]
-        result["depth"] = {
-            "prior": describe(prior, "parameters.prior", tensors, known_modules()),
-            "posterior": describe(posterior, "parameters.posterior", tensors, known_modules()),
-        }
+        pair = zip(("prior", "posterior"), result["depth"], strict=True)
+        result["depth"] = {name: describe(one, f"parameters.{name}", tensors) for name, one in pair}
     if isinstance(result.get("class_weight"), dict):
         result["class_weight"] = {"pairs": [[_plain(k), _plain(v)] for k, v in result["class_weight"].items()]}
     return {name: _plain(value) for name, value in result.items()}
@@ -102,18 +158,10 @@ def rebuild_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str
             fields["draw"] = fields.pop("noise")
         result["recipe"] = Recipe(**{**fields, "initial_depth": tuple(fields["initial_depth"])})
     if isinstance(result["depth"], dict):
-        result["depth"] = tuple(
-            rebuild(result["depth"][name], tensors, known_modules()) for name in ("prior", "posterior")
-        )
+        result["depth"] = tuple(rebuild(result["depth"][name], tensors) for name in ("prior", "posterior"))
     if isinstance(result.get("class_weight"), dict):
         result["class_weight"] = dict(result["class_weight"]["pairs"])
     return result
-
-
-def _described_recipe(recipe: Recipe) -> dict[str, Any]:
-    """Without what only Python knows: functions are of no use to a prediction."""
-    fields = {one.name: getattr(recipe, one.name) for one in dataclasses.fields(recipe)}
-    return {name: value for name, value in fields.items() if name not in ("optimiser", "schedule")}
 
 
 def _plain(value: Any) -> Any:
@@ -129,12 +177,8 @@ def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
-    try:
-        write_whole(path, _in_order(save(tensors, metadata=header)))
-    except (OSError, SafetensorError) as error:
-        raise InvalidArgumentError(
-            f"`path`: cannot write {path}: {getattr(error, 'strerror', None) or error}."
-        ) from error
+    with writing(path, "path"):
+        whole.put_whole(path, _in_order(save(tensors, metadata=header)))
 
 
 def _in_order(content: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_choice, refusing
+from leadline._checks import WRONG, InvalidArgumentError, check_choice, refusing
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -41,10 +41,9 @@ class Column:
         """What the types say, where it comes from a file."""
         _check_text([self.name, *self.levels])
         check_choice("kind", self.kind, ("number", "category"))
-        if self.fill is not None:
-            number = isinstance(self.fill, int | float) and np.isfinite(self.fill)
-            if not (number if self.kind == "number" else isinstance(self.fill, str)):
-                raise ValueError(f"fill is {self.fill!r}")
+        number = isinstance(self.fill, int | float) and np.isfinite(self.fill)
+        if self.fill is not None and not (number if self.kind == "number" else isinstance(self.fill, str)):
+            raise ValueError(f"fill is {self.fill!r}")
 
     def features(self) -> list[str]:
         return [self.name] if self.kind == "number" else [f"{self.name}={level}" for level in self.levels]
@@ -110,10 +109,7 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
             frame = _read_csv(path, _SEPARATORS[suffix], fmt)
         else:
             frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
-    except (
-        *(OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError, NotImplementedError, RuntimeError),
-        *(ImportError, Warning, zlib.error),
-    ) as error:
+    except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -19,12 +19,12 @@ PART = ".part"
 """How the name of a file ends that is not whole yet."""
 
 
-def write_whole(path: Path, content: bytes) -> Path:
+def put_whole(path: Path, content: bytes) -> None:
     """Write beside the file, have it on the disk, then put it in the file's place: whoever reads, and whenever the
     machine stops, finds the old file or the new one."""
     if path.exists() and not path.is_file():  # a pipe, say
         path.write_bytes(content)
-        return path
+        return
     place = path.resolve()  # a link stays one
     part = place.with_name(f".{place.name}.{os.getpid()}{PART}")
     try:
@@ -37,14 +37,8 @@ def write_whole(path: Path, content: bytes) -> Path:
         with suppress(OSError):
             part.unlink()
         raise
-    _sync_folder(place.parent)
-    return path
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the new name on the disk, too, where the system can say so."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # have the new name on the disk, too, where the system can say so
+        handle = os.open(place.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
@@ -75,7 +69,9 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield  # a file system that knows no locks is taken at its word: two processes are their user's to keep apart
         return
     try:
-        _remove_parts(folder)
+        for part in folder.glob(f".*{PART}"):  # of processes that were killed
+            with suppress(OSError):
+                part.unlink()
         with suppress(OSError):  # of a full disk
             if path.stat().st_size == 0:
                 path.write_text(f"process {os.getpid()}")
@@ -84,10 +80,3 @@ def only_writer(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         lock.release()
-
-
-def _remove_parts(folder: Path) -> None:
-    """Of processes that were killed."""
-    for part in folder.glob(f".*{PART}"):
-        with suppress(OSError):
-            part.unlink()

@@ -1,6 +1,6 @@
 """What rows that were kept apart say of the restarts: how much to believe each, and how wide they are together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.optimize
@@ -37,7 +37,7 @@ class Calibration:
         """The calibrated one; the components come restart by restart."""
         n_restarts = len(self.share)
         factor = np.repeat(n_restarts * self.share, len(mixture.share) // n_restarts)
-        return mixture.reweighed(factor).widened(self.spread)
+        return replace(mixture, share=mixture.share * factor).widened(self.spread)
 
 
 def no_calibration(n_restarts: int, n_targets: int) -> Calibration:
@@ -46,10 +46,7 @@ def no_calibration(n_restarts: int, n_targets: int) -> Calibration:
 
 
 def calibrate(
-    mixture: Mixture,
-    y: Float[np.ndarray, "rows targets"],
-    weight: Float[np.ndarray, " rows"],
-    n_restarts: int,
+    mixture: Mixture, y: Float[np.ndarray, "rows targets"], weight: Float[np.ndarray, " rows"], n_restarts: int
 ) -> Calibration:
     """The most probable calibration given rows kept apart, each of which counts as much as `weight` such rows.
 
@@ -58,12 +55,11 @@ def calibrate(
     by_component = mixture.log_densities(y).sum(axis=2).reshape(n_restarts, -1, len(y))
     inside = n_restarts * mixture.share.reshape(n_restarts, -1, 1)
     share = stacked(np.asarray(scipy.special.logsumexp(by_component, axis=1, b=inside)), weight)
-    n_targets = y.shape[1]
-    mixture = Calibration(share, np.ones(n_targets)).of(mixture)
-    belief = BELIEF * n_restarts
+    found = Calibration(share, np.ones(y.shape[1]))
     if not mixture.can_widen:
-        return Calibration(share, np.ones(n_targets))
-    spread = [best_spread(mixture.target(i), y[:, i : i + 1], weight, belief) for i in range(n_targets)]
+        return found
+    mixture, belief = found.of(mixture), BELIEF * n_restarts
+    spread = [best_spread(mixture.target(i), y[:, i : i + 1], weight, belief) for i in range(y.shape[1])]
     return Calibration(share, np.array(spread))
 
 
@@ -81,10 +77,7 @@ def stacked(
 
 
 def best_spread(
-    mixture: Mixture,
-    y: Float[np.ndarray, "rows 1"],
-    weight: Float[np.ndarray, " rows"],
-    belief: float,
+    mixture: Mixture, y: Float[np.ndarray, "rows 1"], weight: Float[np.ndarray, " rows"], belief: float
 ) -> float:
     """The factor on a target's deviations under which the rows are most probable, beside `belief` rows that lie one
     standard deviation of a Gaussian away."""

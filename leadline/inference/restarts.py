@@ -19,7 +19,7 @@ from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
 
 # A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
-_TEST, _FREE_ENERGY, _RESTART = 2, 3, 4
+_TEST, FREE_ENERGY, _RESTART = 2, 3, 4
 
 
 def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
@@ -93,7 +93,9 @@ class Restarts:
         return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns)
 
     def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
-        """By rows that none of them was trained on; by none, all alike."""
+        """By rows that none of them was trained on; by none, all alike. Those of classes are taken as they are."""
+        if not isinstance(self.models.likelihood, NumberLikelihood):
+            return self
         n_restarts, y = self.models.runs[0], self.models.likelihood.check_targets("y", y, len(x))
         if len(x) == 0:
             return replace(self, calibration=no_calibration(n_restarts, y.shape[1]))
@@ -108,16 +110,8 @@ class Restarts:
 
     def free_energy(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> dict[str, Any]:
         """The free energy of the data and its terms, means over the restarts, under the record's names."""
-        terms = predict.evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(_FREE_ENERGY))
+        terms = predict.evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(FREE_ENERGY))
         return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
-
-
-def evaluate_side_by_side(
-    models: Model, seeds: list[int], x: np.ndarray, y: np.ndarray
-) -> tuple[FreeEnergy, dict[str, Any]]:
-    """The terms of the free energy, and the weight KL by layer, of every run of several fits with rows of their own."""
-    terms = predict.evaluate_free_energy(models, x, y, key=evaluation_keys(models, seeds, _FREE_ENERGY))
-    return terms, all_weight_kl_by_layer(models)
 
 
 def describe_depth(masses: np.ndarray, share: np.ndarray | None = None) -> dict[str, Any]:

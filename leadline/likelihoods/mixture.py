@@ -43,7 +43,7 @@ class Mixture(abc.ABC):
         mean = np.tensordot(self.share, self.mean, axes=1)
         return mean, np.tensordot(self.share, np.square(self.scale) + np.square(self.mean - mean), axes=1)
 
-    def quantile(self, level: float | Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"]:
+    def quantile(self, level: float) -> Float[np.ndarray, "rows targets"]:
         """The y with cdf(y) = level, by bisection between ends that surely hold it, to twelve digits."""
         low, high = self.ends(level)
         for _ in range(40):
@@ -52,18 +52,10 @@ class Mixture(abc.ABC):
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
 
-    def ends(self, level: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Between which the quantile lies: Cantelli's inequality, for every component."""
-        reach = np.sqrt(np.maximum(level, 1 - level) / np.minimum(level, 1 - level))
+        reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level))
         return (self.mean - reach * self.scale).min(axis=0), (self.mean + reach * self.scale).max(axis=0)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Float[np.ndarray, "n rows targets"]:
-        """`n` draws of every target alone, by the inverse of its distribution function."""
-        return np.stack([self.quantile(rng.uniform(size=self.mean.shape[1:])) for _ in range(n)])
-
-    def reweighed(self, factor: Float[np.ndarray, " components"]) -> "Mixture":
-        """With other shares of the components."""
-        return replace(self, share=self.share * factor)
 
     def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
         """With the same mean, and all deviations from it so many times as large, where such a family can be."""
@@ -89,7 +81,7 @@ class GaussianMixture(Mixture):
     def log_densities(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
         return -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
 
-    def ends(self, level: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """The components' own quantiles."""
         ends = self.mean + scipy.special.ndtri(level) * self.scale
         return ends.min(axis=0), ends.max(axis=0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -12,16 +12,10 @@ import numpy as np
 from leadline._version import __version__
 from leadline.backend.device import device_name
 from leadline.files.records import Record
-from leadline.inference.predict import depth_masses, predict
+from leadline.inference import restarts as together
+from leadline.inference.predict import depth_masses, evaluate_free_energy, predict
 from leadline.inference.pruning import effective_widths
 from leadline.inference.recipes import get_recipe
-from leadline.inference.restarts import (
-    Restarts,
-    describe_depth,
-    describe_free_energy,
-    evaluate_side_by_side,
-    evaluation_keys,
-)
 from leadline.likelihoods.mixture import Mixture
 from leadline.metrics import OfClasses, OfNumbers, measured
 from leadline.training.loop import Trained, train
@@ -35,7 +29,7 @@ class Fit:
     """One fit: its record, and what a picture needs."""
 
     record: Record
-    restarts: Restarts
+    restarts: together.Restarts
     problem: Problem
     said: OfClasses | OfNumbers
     """Of every row of the test part."""
@@ -69,7 +63,7 @@ def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = Fal
     for i, (problem, (restarts, said, more)) in enumerate(zip(problems, tested, strict=True)):
         own = {
             **problem.about,
-            **describe_depth(masses[trained.runs_of(i)], restarts.share),
+            **together.describe_depth(masses[trained.runs_of(i)], restarts.share),
             **learned[i],
             **more,
             "temperature": float(trained.temperature[i]),
@@ -77,11 +71,9 @@ def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = Fal
             "seconds": round(trained.seconds, 3),
             "compile_seconds": round(trained.compile_seconds, 3),
             "interrupted": trained.interrupted or None,
+            "validation_nll": {str(t): float(nll[i]) for t, nll in trained.validation_nll.items()} or None,
         }
-        if trained.validation_nll:
-            own["validation_nll"] = {str(t): float(nll[i]) for t, nll in trained.validation_nll.items()}
-        record = make_record(trained.settings[i], said, own)
-        fits.append(Fit(record, restarts, problem, said))
+        fits.append(Fit(make_record(trained.settings[i], said, own), restarts, problem, said))
     return fits
 
 
@@ -91,46 +83,44 @@ def make_record(settings: Settings, said: OfClasses | OfNumbers | None, more: di
     return Record(**{**settings.in_words(), **where, "measures": {} if said is None else measured(said), **more})
 
 
-Tested = list[tuple[Restarts, OfClasses | OfNumbers, dict[str, Any]]]
+Tested = tuple[together.Restarts, OfClasses | OfNumbers, dict[str, Any]]
 
 
-def _of_classes(problems: Sequence[Problem], trained: Trained) -> Tested:
+def _of_classes(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     """All runs at once: one by one, a GPU would idle."""
     k, models, seeds = trained.n_restarts, trained.model, [one.seed for one in trained.settings]
     tests = [_test(problem) for problem in problems]
     x = np.repeat(np.stack([x for x, _ in tests]), k, axis=0)
     n_samples = -(-get_recipe(trained.settings[0].recipe).n_samples // k)
-    each = predict(models, x, n_samples=n_samples, key=evaluation_keys(models, seeds))
-    means = [each[trained.runs_of(i)].mean(axis=0) for i in range(len(problems))]
-    return [
-        (trained.restarts(i), OfClasses(mean, y), {}) for i, (mean, (_, y)) in enumerate(zip(means, tests, strict=True))
-    ]
+    each = predict(models, x, n_samples=n_samples, key=together.evaluation_keys(models, seeds))
+    said = [OfClasses(each[trained.runs_of(i)].mean(axis=0), y) for i, (_, y) in enumerate(tests)]
+    return [(trained.restarts(i), one, {}) for i, one in enumerate(said)]
 
 
-def _of_numbers(problems: Sequence[Problem], trained: Trained) -> Tested:
+def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     """The rows held out calibrate the restarts; the test part is looked at when all is done."""
+
+    def of_one(i: int, problem: Problem) -> Tested:
+        x, y = problem.train
+        held = trained.validation_rows[trained.runs_of(i)][0]
+        restarts = trained.restarts(i).calibrated(x[held], y[held])
+        assert restarts.calibration is not None
+        share, spread = restarts.calibration.share, restarts.calibration.spread
+        scale = 1.0 if problem.units is None else problem.units.y_scale
+        shift = np.log(scale)
+        error, mixture, gaussian, level = _said_by_restarts(restarts, *_test(problem))
+        said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level)
+        more = {"spread": float(spread[0]), "largest_share": float(share.max())}
+        if len(held):
+            more["validation_ll"] = float(np.mean(_said_by_restarts(restarts, x[held], y[held])[1]) - shift)
+        return restarts, said, more
+
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(partial(_of_one, trained), range(len(problems)), problems))
+        return list(pool.map(of_one, range(len(problems)), problems))
 
 
-def _of_one(trained: Trained, i: int, problem: Problem) -> tuple[Restarts, OfNumbers, dict[str, Any]]:
-    x, y = problem.train
-    held = trained.validation_rows[trained.runs_of(i)][0]
-    restarts = trained.restarts(i).calibrated(x[held], y[held])
-    calibration = restarts.calibration
-    assert calibration is not None
-    scale = 1.0 if problem.units is None else problem.units.y_scale
-    shift = np.log(scale)
-
-    def measure(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return restarts.by_mixture(_said_by_mixture, x, y[:, None]).T
-
-    error, mixture, gaussian, level = measure(*_test(problem))
-    said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level)
-    more = {"spread": float(calibration.spread[0]), "largest_share": float(calibration.share.max())}
-    if len(held):
-        more["validation_ll"] = float(np.mean(measure(x[held], y[held])[1]) - shift)
-    return restarts, said, more
+def _said_by_restarts(restarts: together.Restarts, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return restarts.by_mixture(_said_by_mixture, x, y[:, None]).T
 
 
 def _said_by_mixture(mixture: Mixture, y: np.ndarray) -> np.ndarray:
@@ -152,11 +142,10 @@ def _costs(problems: Sequence[Problem], trained: Trained) -> list[dict[str, Any]
     """The free energy of every fit's training rows, and the units in use."""
     k, models, seeds = trained.n_restarts, trained.model, [one.seed for one in trained.settings]
     x, y = (np.repeat(np.stack([problem.train[i] for problem in problems]), k, axis=0) for i in range(2))
-    widths = effective_widths(models)
-    costs = jax.tree.map(np.asarray, evaluate_side_by_side(models, seeds, x, y))
-
-    def of_fit(i: int) -> dict[str, Any]:
-        own = trained.runs_of(i)
-        return {"effective_width": widths[own], **describe_free_energy(*jax.tree.map(lambda a: a[own], costs))}
-
-    return [of_fit(i) for i in range(len(problems))]
+    keys = together.evaluation_keys(models, seeds, together.FREE_ENERGY)
+    terms, by_layer = evaluate_free_energy(models, x, y, key=keys), together.all_weight_kl_by_layer(models)
+    costs, widths = jax.tree.map(np.asarray, (terms, by_layer)), effective_widths(models)
+    return [
+        {"effective_width": widths[own], **together.describe_free_energy(*jax.tree.map(itemgetter(own), costs))}
+        for own in map(trained.runs_of, range(len(problems)))
+    ]

@@ -9,6 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leadline._identity import identity
 from leadline.backend.device import backend
 from leadline.files.checkpoints import EVERY, clear
@@ -40,10 +42,13 @@ class Job:
     """That of its row (`Sweep.key`)."""
 
     @property
+    def n_restarts(self) -> int:
+        return self.settings.n_restarts or get_recipe(self.settings.recipe).n_restarts
+
+    @property
     def cost(self) -> int:
         """Epochs, all restarts together."""
-        recipe, settings = get_recipe(self.settings.recipe), self.settings
-        return (settings.n_restarts or recipe.n_restarts) * (settings.epochs or recipe.epochs)
+        return self.n_restarts * (self.settings.epochs or get_recipe(self.settings.recipe).epochs)
 
 
 Chunk = tuple[Job, ...]
@@ -81,8 +86,7 @@ class Sweep:
         chunks: list[Chunk] = []
         for _, group in groupby(left, self.together):
             jobs = tuple(group)
-            restarts = jobs[0].settings.n_restarts or get_recipe(jobs[0].settings.recipe).n_restarts
-            size = len(jobs) if self.whole else max(1, backend().networks_at_once // restarts)
+            size = len(jobs) if self.whole else max(1, backend().networks_at_once // jobs[0].n_restarts)
             chunks += [jobs[i : i + size] for i in range(0, len(jobs), size)]
         return chunks
 
@@ -113,19 +117,20 @@ class Sweep:
         chunks = self.missing(out)
         self._forget_done(out, chunks)
         stopped = threading.Event()
-        meter = _Meter(chunks, tell, stopped)
         diverged: list[str] = []
 
         def train(chunk: Chunk, report: Callable[[Progress], None], stop: Callable[[], bool]) -> Done | None:
             return self._train(chunk, Watch(report, None, lambda _: stop(), _place(out, chunk), checkpoint_every))
 
         def prepare(chunk: Chunk) -> None:
-            """Train for a moment, and evaluate, for the sake of the programs."""
-            self._train(chunk, Watch(on_call=lambda _: True))
+            """Train for a moment, and evaluate, for the sake of the programs. What goes wrong is heard later, again."""
+            with suppress(Exception):
+                self._train(chunk, Watch(on_call=lambda _: True))
 
-        runner = runner or (InTurn(ahead=not self.whole) if self.whole or _is_gpu() else AllCores())
+        is_gpu = backend().networks_at_once > 1
+        runner = runner or (InTurn(ahead=not self.whole) if self.whole or is_gpu else AllCores())
         try:
-            for done in runner.run(chunks, Work(train, prepare, meter.report, stopped)):
+            for done in runner.run(chunks, Work(train, prepare, _meter(chunks, tell, stopped), stopped)):
                 if done.error is not None:
                     first = done.chunk[0]
                     about = ", ".join(f"{name} {value}" for name, value in first.problem().about.items())
@@ -187,25 +192,16 @@ def _clear(out: Path, chunk: Chunk) -> None:
         (out / CHECKPOINTS).rmdir()  # the last one's
 
 
-def _is_gpu() -> bool:
-    return backend().networks_at_once > 1
-
-
-class _Meter:
+def _meter(chunks: list[Chunk], tell: Teller | None, stopped: threading.Event) -> Callable[[int, Progress], None]:
     """Adds up what the chunks report."""
+    runs, share, lock = np.array([len(chunk) for chunk in chunks]), np.zeros(len(chunks)), threading.Lock()
+    cost = runs * [chunk[0].cost for chunk in chunks]
 
-    def __init__(self, chunks: list[Chunk], tell: Teller | None, stopped: threading.Event):
-        self._runs = [len(chunk) for chunk in chunks]
-        self._cost = [len(chunk) * chunk[0].cost for chunk in chunks]
-        self._share = [0.0] * len(chunks)
-        self._tell, self._stopped = tell, stopped
-        self._lock = threading.Lock()
-
-    def report(self, i: int, now: Progress) -> None:
+    def report(i: int, now: Progress) -> None:
         """Where chunk i is."""
-        with self._lock:
-            self._share[i] = now.epoch / now.epochs if now.epochs else 0.0
-            if self._tell is not None and not self._stopped.is_set():
-                done = sum(n for n, share in zip(self._runs, self._share, strict=True) if share == 1)
-                worked = sum(cost * share for cost, share in zip(self._cost, self._share, strict=True))
-                self._tell(worked / sum(self._cost), done, sum(self._runs))
+        with lock:
+            share[i] = now.epoch / now.epochs if now.epochs else 0.0
+            if tell is not None and not stopped.is_set():
+                tell(float(cost @ share / cost.sum()), int(runs[share == 1].sum()), int(runs.sum()))
+
+    return report

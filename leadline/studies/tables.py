@@ -1,5 +1,6 @@
 """A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,10 @@ HISTORY_ROWS = 200
 
 NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
 """Parameters that decide nothing about the result."""
+
+COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
+LEARNED = (*COMPARED, "free_energy_terms", "temperature")
+"""What a record and an estimator call alike, but for the underscore."""
 
 Estimator = DepthClassifier | DepthRegressor
 
@@ -99,20 +104,15 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "n_test": len(parts.x_test),
         "n_features": parts.x.shape[1],
         "seed": estimator.random_state,
-        "temperature": estimator.temperature_,
         "epochs": estimator.n_iter_,
         "seconds": round(estimator.fit_seconds_, 3),
         "interrupted": estimator.interrupted_ or None,
         **_curves(said, parts.y_test),
+        **_learned(estimator, LEARNED),
         "depth_pmf": estimator.depth_pmf_.tolist(),
         "depth_prior_pmf": _prior(estimator, len(estimator.depth_pmf_)),
-        "depth_mean": estimator.depth_mean_,
-        "depth_std": estimator.depth_std_,
-        "depth_mode": estimator.depth_mode_,
         "depth_support": list(estimator.depth_support_),
         "effective_width": estimator.effective_width(),
-        "free_energy": estimator.free_energy_,
-        "free_energy_terms": estimator.free_energy_terms_,
         "validation_nll": estimator.validation_nll_ or None,
         "history": _thinned(estimator.history_),
         "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
@@ -121,6 +121,10 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         more["classes"] = [str(label) for label in estimator.classes_]
         more["class_shares"] = {str(label): float(np.mean(parts.y == label)) for label in estimator.classes_}
     return make_record(estimator.settings().resolved(estimator._likelihood), said, more)
+
+
+def _learned(estimator: Estimator, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(estimator, f"{name}_") for name in names}
 
 
 def _curves(said: metrics.OfClasses | metrics.OfNumbers | None, y: np.ndarray) -> dict[str, Any]:
@@ -152,14 +156,12 @@ def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, n
     parts = estimator.uncertainty(x)
     if isinstance(estimator, DepthClassifier):
         probabilities = estimator.predict_proba(x)
-        columns = {target: estimator.classes_[probabilities.argmax(axis=1)]}
+        unit, columns = "nats", {target: estimator.classes_[probabilities.argmax(axis=1)]}
         columns |= {f"p({label})": probabilities[:, i] for i, label in enumerate(estimator.classes_)}
-        unit = "nats"
     else:
         mean, std = estimator.predict(x, return_std=True)
         below, above = estimator.predict_interval(x, 0.9).T
-        columns = {target: mean, "std": std, "low_90": below, "high_90": above}
-        unit = "variance"
+        unit, columns = "variance", {target: mean, "std": std, "low_90": below, "high_90": above}
     return columns | {f"{name}_{unit}": getattr(parts, name) for name in ("noise", "weights", "depth")}
 
 
@@ -189,26 +191,17 @@ def compare_depths(
         For each: the free energy of the training rows with its Monte Carlo error, the likelihood of the test rows with
         its standard error, and the depth.
     """
-    settings, x, y, x_test, y_test = settings or Settings(), parts.x, parts.y, parts.x_test, parts.y_test
-    rows = []
-    fits = [replace(settings, depth=depth) for depth in depths]
+    fits = [replace(settings or Settings(), depth=depth) for depth in depths]
     estimators = [make_estimator(task, one, noise=noise, verbose=verbose) for one in fits]
+    rows = []
     for depth, estimator in zip(depths, estimators, strict=True):
-        estimator.fit(x, y)
-        log_p = _log_likelihood(estimator, x_test, y_test)
-        rows.append(
-            {
-                "depth": depth,
-                "free_energy": estimator.free_energy_,
-                "free_energy_error": _free_energy_error(estimator, x, y),
-                "nll": float(-log_p.mean()) if len(log_p) else None,
-                "nll_error": float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None,
-                "depth_mean": estimator.depth_mean_,
-                "depth_std": estimator.depth_std_,
-                "depth_mode": estimator.depth_mode_,
-                "epochs": estimator.n_iter_,
-            }
-        )
+        estimator.fit(parts.x, parts.y)
+        log_p = _log_likelihood(estimator, parts.x_test, parts.y_test)
+        row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, COMPARED)}
+        row["free_energy_error"] = _free_energy_error(estimator, parts.x, parts.y)
+        row["nll"] = float(-log_p.mean()) if len(log_p) else None
+        row["nll_error"] = float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None
+        rows.append(row)
     return rows
 
 

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from leadline.files.checkpoints import Checkpoints
-from leadline.files.trees import DamagedError
+from leadline.files.checkpoints import Checkpoints, DamagedError
 from leadline.training.epochs import History
 from leadline.training.state import TrainingState
 

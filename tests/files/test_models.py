@@ -432,7 +432,7 @@ def test_a_place_that_is_not_there_is_one_sentence(plain, tmp_path):
     path = tmp_path / "below" / "m"
     with pytest.raises(InvalidArgumentError) as error:
         plain.save(path)
-    assert str(error.value) == f"`path`: cannot write {path}: No such file or directory."
+    assert str(error.value) == f"`path`: cannot write {path}: No such file or directory; choose another place."
 
 
 def test_what_is_no_file_is_not_replaced(plain, tmp_path):

@@ -26,8 +26,7 @@ from leadline import (
 )
 from leadline._identity import identity
 from leadline.files import checkpoints
-from leadline.files.checkpoints import CheckpointWarning, clear
-from leadline.files.trees import DamagedError
+from leadline.files.checkpoints import CheckpointWarning, DamagedError, clear
 from leadline.training import loop, run
 from leadline.training.checkpoint import trees_like, understood
 from leadline.training.run import TrainingSlowedWarning

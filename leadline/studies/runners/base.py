@@ -26,7 +26,7 @@ class Work:
     train: Callable[[Any, Callable[[Progress], None], Callable[[], bool]], Done | None]
     """A chunk: told whom to report to, and whom to ask whether to stop. None: it was stopped."""
     prepare: Callable[[Any], None]
-    """Compile what a chunk needs."""
+    """Compile what a chunk needs, if it can be."""
     report: Callable[[int, Progress], None]
     """Told how far the chunk of a number is."""
     stopped: threading.Event = field(default_factory=threading.Event)

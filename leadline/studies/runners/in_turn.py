@@ -1,8 +1,7 @@
 """One chunk after the other, in this process: for a GPU, and where a chunk is large."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ class InTurn(Runner):
                 def tell(now: Progress, i: int = i) -> None:
                     work.report(i, now)  # this one's training is compiled
                     if self.ahead:
-                        prepared.extend(aside.submit(_try, work.prepare, one) for one in chunks[len(prepared) : i + 2])
+                        prepared.extend(aside.submit(work.prepare, one) for one in chunks[len(prepared) : i + 2])
 
                 wait(prepared)
                 done = work.train(chunk, tell, work.stopped.is_set)
@@ -33,9 +32,3 @@ class InTurn(Runner):
                     work.stopped.set()
                     return
                 yield done
-
-
-def _try(prepare: Callable[[Any], None], chunk: Any) -> None:
-    """What goes wrong here goes wrong again when it is trained, and is heard."""
-    with suppress(Exception):
-        prepare(chunk)

@@ -47,13 +47,15 @@ wheel: $(VENV)/developed
 clean:
 	rm -rf $(VENV) $(VENV)-lowest dist runs .pytest_cache .ruff_cache
 
-# Two marker files: users of `make spiral` need not wait for the developers' tools.
-$(VENV)/installed: pyproject.toml
+# Two marker files: users of `make spiral` need not wait for the developers' tools. Installing builds the engine.
+ENGINE := $(filter-out %.so,$(wildcard leadline/backend/native/*.*)) hatch_build.py
+
+$(VENV)/installed: pyproject.toml $(ENGINE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/developed: pyproject.toml
+$(VENV)/developed: pyproject.toml $(ENGINE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints/development.txt --editable ".[dev]"

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from leadline.backend.native import library
+
 MOST_UNITS = 64
 """Wider layers do not fit into the registers of a kernel's program."""
 
@@ -23,6 +25,8 @@ class Backend:
     """Whether it is a GPU that `kernels.py` is written for: NVIDIA's, from the A100's generation on."""
     interprets_kernels: bool = False
     """Without a GPU the kernels can be tried, slowly."""
+    has_engine: bool = False
+    """Whether it is a CPU for which the engine (`native`) was built; it computes in single precision."""
 
     @property
     def loops_are_dynamic(self) -> bool:
@@ -51,7 +55,7 @@ _PRETENDED: list[Backend] = []
 def backend() -> Backend:
     """The device that JAX computes on by default (`jax_default_device` counts).
 
-    `LEADLINE_KERNELS=0` in the environment leaves everything to XLA.
+    `LEADLINE_KERNELS=0` in the environment leaves everything on a GPU to XLA, `LEADLINE_NATIVE=0` on a CPU.
     """
     if _PRETENDED:
         return _PRETENDED[-1]
@@ -59,7 +63,9 @@ def backend() -> Backend:
     platform = jax.default_backend() if device is None else getattr(device, "platform", device)
     is_cpu = platform == "cpu"
     kernels = not is_cpu and os.environ.get("LEADLINE_KERNELS") != "0" and _is_written_for()
-    return Backend(platform, kernels, interprets_kernels=is_cpu)
+    native = is_cpu and os.environ.get("LEADLINE_NATIVE") != "0" and library.engine() is not None
+    single = not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+    return Backend(platform, kernels, interprets_kernels=is_cpu, has_engine=native and single)
 
 
 def _device() -> Any:

@@ -8,10 +8,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from leadline._checks import is_traced
+
+
+AnyArray = Array | np.ndarray
+"""JAX's, or NumPy's where nothing is compiled."""
+
+
+def as_float(value: Any) -> Float[Array, "..."]:
+    """As JAX keeps a number or an array of them, in its default precision; without a program where it is known."""
+    if is_traced(value):
+        return jnp.asarray(value, float)
+    return jax.device_put(np.asarray(value, jax.dtypes.canonicalize_dtype(float)))
+
+
+def floor(values: Float[Array, "*shape"], least: Any) -> Float[Array, "*shape"]:
+    """The larger of the values and the least that they may be."""
+    return jnp.maximum(values, least) if is_traced(values) or is_traced(least) else as_float(np.maximum(values, least))
+
 
 def softplus_inverse(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The x with softplus(x) = y, for y > 0."""
-    return y + jnp.log(-jnp.expm1(-y))
+    if is_traced(y):
+        return y + jnp.log(-jnp.expm1(-y))
+    known = np.asarray(y)
+    return as_float(known + np.log(-np.expm1(-known)))
 
 
 @jax.custom_jvp

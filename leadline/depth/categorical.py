@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from leadline._checks import check_integer
+from leadline.backend.numerics import as_float, floor
 from leadline.depth.base import N_DEPTHS, DepthDistribution, Pair, Start
 
 
@@ -22,7 +23,7 @@ class CategoricalDepth(DepthDistribution):
 
     def __init__(self, max_depth: int = 10):
         check_integer("max_depth", max_depth, 0, N_DEPTHS - 2)
-        self.logits = jnp.zeros(max_depth + 1)
+        self.logits = as_float(np.zeros(max_depth + 1))
 
     @classmethod
     def pair(cls, start: Start) -> Pair:
@@ -31,7 +32,7 @@ class CategoricalDepth(DepthDistribution):
 
     def unfrozen(self) -> "DepthDistribution":
         """No mass below a thousandth of the largest."""
-        return eqx.tree_at(lambda q: q.logits, self, jnp.maximum(self.logits, self.logits.max() - np.log(1000)))
+        return eqx.tree_at(lambda q: q.logits, self, floor(self.logits, self.logits.max() - np.log(1000)))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_masses = jax.nn.log_softmax(self.logits)[:n_depths]

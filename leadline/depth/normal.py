@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 
 from leadline._checks import check_choice, check_finite, check_positive, check_quantiles
-from leadline.backend.numerics import log_ndtr, log_sub_exp, softplus_inverse
+from leadline.backend.numerics import as_float, floor, log_ndtr, log_sub_exp, softplus_inverse
 from leadline.depth.base import Bounds, DepthDistribution, Pair, Start
 
 WINDOW = 1.05
@@ -54,8 +54,8 @@ class NormalDepth(DepthDistribution):
         check_positive("scale", scale)
         check_quantiles(lower_quantile, upper_quantile)
         check_choice("bounds", bounds, get_args(Bounds))
-        self.loc = jnp.asarray(loc, float)
-        self.raw_scale = softplus_inverse(jnp.asarray(scale, float))
+        self.loc = as_float(loc)
+        self.raw_scale = softplus_inverse(as_float(scale))
         self.lower_quantile = lower_quantile
         self.upper_quantile = upper_quantile
         self.bounds = bounds
@@ -74,10 +74,15 @@ class NormalDepth(DepthDistribution):
 
         A floor on the scale alone would not do: far below zero, any window lies inside the first bin.
         """
+        floors = (0.5, softplus_inverse(as_float(self.lowest)))
+        floored = [floor(a, least) for a, least in zip((self.loc, self.raw_scale), floors, strict=True)]
+        return eqx.tree_at(lambda q: (q.loc, q.raw_scale), self, tuple(floored))
+
+    @property
+    def lowest(self) -> float:
+        """The scale of the narrowest unfrozen one."""
         edges = np.clip(ndtri([self.lower_quantile, self.upper_quantile]), -MAX_EDGE, MAX_EDGE)
-        lowest_raw_scale = softplus_inverse(jnp.asarray(WINDOW / (edges[1] - edges[0]), self.raw_scale.dtype))
-        floored = jnp.maximum(self.loc, 0.5), jnp.maximum(self.raw_scale, lowest_raw_scale)
-        return eqx.tree_at(lambda q: (q.loc, q.raw_scale), self, floored)
+        return float(WINDOW / (edges[1] - edges[0]))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         z = (jnp.arange(n_depths + 1) - self.loc) / self.scale

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy.special import gammaln
 
 from leadline._checks import InvalidArgumentError, check_positive
-from leadline.backend.numerics import softplus_inverse
+from leadline.backend.numerics import as_float, floor, softplus_inverse
 from leadline.depth.base import DepthDistribution, Pair, Start
 
 MIN_RATE = 0.01
@@ -34,7 +34,7 @@ class PoissonDepth(DepthDistribution):
         check_positive("rate", rate)
         if not 0 < upper_quantile <= 1:
             raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {upper_quantile}.")
-        self.raw_rate = softplus_inverse(jnp.asarray(rate, float))
+        self.raw_rate = softplus_inverse(as_float(rate))
         self.upper_quantile = upper_quantile
 
     @classmethod
@@ -48,9 +48,13 @@ class PoissonDepth(DepthDistribution):
 
     def unfrozen(self) -> "DepthDistribution":
         """A rate at which depth 1 is in the support: P(0) = exp(-rate) < upper_quantile, and its mass is not tiny."""
-        lowest_rate = max(MIN_RATE, -1.05 * np.log(self.upper_quantile))
-        lowest_raw_rate = softplus_inverse(jnp.asarray(lowest_rate, self.raw_rate.dtype))
-        return eqx.tree_at(lambda q: q.raw_rate, self, jnp.maximum(self.raw_rate, lowest_raw_rate))
+        lowest_raw_rate = softplus_inverse(as_float(self.lowest))
+        return eqx.tree_at(lambda q: q.raw_rate, self, floor(self.raw_rate, lowest_raw_rate))
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate of an unfrozen one."""
+        return max(MIN_RATE, -1.05 * float(np.log(self.upper_quantile)))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_factorial = jnp.asarray(gammaln(np.arange(1, n_depths + 1)), self.raw_rate.dtype)

@@ -1,0 +1,120 @@
+"""The engine as Python sees it: its structures, named as in `engine.cpp`, and the build for this machine."""
+
+import ctypes
+import os
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from leadline.backend.native import build
+
+FAMILIES = {"FixedDepth": 0, "NormalDepth": 1, "PoissonDepth": 2, "CategoricalDepth": 3}
+LIKELIHOODS = {"CategoricalLikelihood": 0, "GaussianLikelihood": 1, "HeteroscedasticLikelihood": 2}
+PRIORS = {"fixed": 0, "unit": 1, "weight": 2}
+DRAWS = {"local": 0, "weights": 1}
+WANTS = {"outputs": 0, "components": 1, "moments": 2, "log_likelihood": 3, "nll": 4}
+
+
+def _structure(name: str, **fields: Any) -> type[Structure]:
+    return type(name, (Structure,), {"_fields_": list(fields.items())})
+
+
+def _each(kind: Any, *names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, kind)
+
+
+Learned = _structure("Learned", **_each(c_void_p, "numbers", "mu", "nu", "best", "count"))
+DepthKind = _structure(
+    "DepthKind",
+    **_each(c_int32, "family", "n_numbers"),
+    **_each(c_double, "lower_quantile", "upper_quantile"),
+    **_each(c_int32, "integer_bounds", "depth"),
+    floor=c_double,
+)
+Network = _structure(
+    "Network",
+    **_each(c_int32, "n_runs", "n_in", "width", "n_out", "capacity", "n_targets", "likelihood", "prior"),
+    prior_scale=c_float,
+    **_each(Learned, "first_layer", "first_head", "deeper_layer", "deeper_head", "noise", "depth"),
+    posterior=POINTER(DepthKind),
+    **_each(c_void_p, "log_prior", "opening", "key"),
+)
+Rows = _structure("Rows", **_each(c_void_p, "x", "y", "label", "weight"), n_rows=c_int64)
+Part = _structure("Part", rows=c_void_p, **_each(c_int32, "n_rows", "size"))
+Plan = _structure(
+    "Plan",
+    network=Network,
+    data=Rows,
+    **_each(Part, "train", "validation"),
+    **_each(c_void_p, "table", "slowed", "clock_start", "clock_end", "clock_length", "temperature"),
+    **_each(c_int32, "batch_size", "n_samples", "validate_every", "draw", "unfreeze", "keep_best", "has_temperature"),
+    **_each(c_float, "learning_rate", "depth_learning_rate", "slower"),
+    **_each(c_double, "warm_up", "warm_up_power", "decay_from"),
+    **_each(c_int32, "epoch", "step", "end_epoch", "stop_epoch", "stop_step", "n_threads"),
+    **_each(c_void_p, "validated", "best_free_energy", "history", "history_support", "reached"),
+)
+Question = _structure(
+    "Question",
+    network=Network,
+    rows=Rows,
+    rows_by_run=c_int64,
+    log_mass=c_void_p,
+    **_each(c_int32, "n_rows", "n_samples", "highest", "want", "n_threads"),
+    **_each(c_void_p, "first", "second", "sums"),
+)
+
+
+@cache
+def engine() -> Any:
+    """The library for this machine; None where it was not built, not from these sources, or does not start."""
+    try:
+        plain = ctypes.CDLL(str(build.library(0)))
+        level = min(plain.leadline_level(), max(build.LEVELS))
+        library = ctypes.CDLL(str(build.library(level)))
+        library.leadline_source.restype = ctypes.c_char_p
+        if library.leadline_source().decode() != build.source():
+            return None
+    except (OSError, AttributeError):
+        return None
+    library.leadline_train.argtypes = [POINTER(Plan)]
+    library.leadline_evaluate.argtypes = [POINTER(Question)]
+    library.leadline_kl.argtypes = [POINTER(Network), c_void_p, c_void_p]
+    library.leadline_masses.argtypes = [POINTER(DepthKind), c_void_p, c_int32, c_void_p, c_void_p]
+    library.leadline_normals.argtypes = [c_uint32, c_uint32, c_int64, c_void_p]
+    for name in ("train", "evaluate", "kl", "masses", "normals"):
+        getattr(library, f"leadline_{name}").restype = None
+    return library
+
+
+def n_threads() -> int:
+    """As many as this process may use: `OMP_NUM_THREADS` counts, by which pools of processes share the cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(cores, int(asked))) if asked.isdigit() else cores
+
+
+def at(array: np.ndarray | None) -> int | None:
+    """Where an array's numbers are; whoever asks keeps the array."""
+    if array is None:
+        return None
+    assert array.flags.c_contiguous
+    return array.ctypes.data
+
+
+def log_masses(kinds: Sequence[Any], numbers: np.ndarray, n_depths: int) -> np.ndarray:
+    """ln P(L) for L = 0 .. n_depths - 1 of every run, [runs, depths]."""
+    result = np.empty((len(kinds), n_depths))
+    for kind, own, row in zip(kinds, np.ascontiguousarray(numbers, np.float32), result, strict=True):
+        slope = np.empty((n_depths, kind.n_numbers))
+        engine().leadline_masses(kind, at(own), n_depths, at(row), at(slope))
+    return result
+
+
+def normals(words: np.ndarray, n: int) -> np.ndarray:
+    """The first n standard normals of a key, given by its two words."""
+    result = np.empty(n, np.float32)
+    engine().leadline_normals(int(words[0]), int(words[1]), n, at(result))
+    return result

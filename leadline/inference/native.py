@@ -1,0 +1,195 @@
+"""Models as the engine takes them, and what it says of rows; for all that it knows (`suits`)."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Key, PyTree
+
+from leadline.backend.device import backend
+from leadline.backend.native import library
+from leadline.backend.numerics import softplus_inverse
+from leadline.depth import DepthDistribution
+from leadline.inference.model import Model
+from leadline.network.blocks import Dense
+
+# The classes themselves: what a subclass changes, the engine does not know.
+_LIKELIHOODS, _FAMILIES = library.LIKELIHOODS, library.FAMILIES
+
+
+def _is_known(part: Any, names: dict[str, int]) -> bool:
+    return type(part).__name__ in names and type(part).__module__.startswith("leadline.")
+
+
+def suits(model: Model) -> bool:
+    """Whether the engine computes with such models: dense blocks, and the built-in likelihoods and families of q(L)."""
+    return (
+        backend().has_engine
+        and type(model.network.first) is Dense
+        and _is_known(model.likelihood, _LIKELIHOODS)
+        and all(_is_known(one, _FAMILIES) for one in (model.depth_posterior, model.depth_prior))
+        and all(a.dtype != np.float64 for a in jax.tree.leaves(model))
+    )
+
+
+def numbers_of(part: PyTree, n_runs: int) -> np.ndarray:
+    """All learned numbers of a part of the models, [runs, n]."""
+    floats = [np.asarray(a) for a in jax.tree.leaves(part) if a.dtype == np.float32]
+    rows = [a.reshape(n_runs, -1) for a in floats]
+    return np.ascontiguousarray(np.concatenate(rows, axis=1)) if rows else np.zeros((n_runs, 0), np.float32)
+
+
+def kinds_of(distribution: DepthDistribution, n_runs: int) -> Any:
+    """One of `DepthKind` for every run."""
+    given: dict[str, Any] = {"family": _FAMILIES[type(distribution).__name__]}
+    given["n_numbers"] = numbers_of(distribution, n_runs).shape[1]
+    given["floor"] = float(softplus_inverse(np.float32(getattr(distribution, "lowest", 1.0))))
+    for name in ("lower_quantile", "upper_quantile"):
+        given[name] = float(getattr(distribution, name, name == "upper_quantile"))
+    given["integer_bounds"] = getattr(distribution, "bounds", "real") == "integer"
+    depths = np.broadcast_to(getattr(distribution, "depth", 0), n_runs)
+    return (library.DepthKind * n_runs)(*[library.DepthKind(**given, depth=int(depth)) for depth in depths])
+
+
+def log_masses(distribution: DepthDistribution, n_runs: int, n_depths: int) -> np.ndarray:
+    """ln P(L) for L = 0 .. n_depths - 1 of every run, [runs, depths]."""
+    return library.log_masses(kinds_of(distribution, n_runs), numbers_of(distribution, n_runs), n_depths)
+
+
+def _packed(part: PyTree, n_runs: int) -> np.ndarray:
+    """The layers, or heads, as one array [runs, ..., n] in the order in which they are packed."""
+    stack = len(part.stack)
+    arrays = [np.asarray(a) for a in jax.tree.leaves(part)]
+    rows = [a.reshape(*a.shape[:stack], -1) for a in arrays]
+    return np.ascontiguousarray(rows[0] if len(rows) == 1 else np.concatenate(rows, axis=-1), np.float32)
+
+
+def key_words(key: Key[Any, " runs"]) -> np.ndarray:
+    """The two words of every key."""
+    return np.ascontiguousarray(jax.random.key_data(key), np.uint32)
+
+
+@dataclass(frozen=True)
+class Described:
+    """Models in the engine's terms; `arrays` are kept as long as it is used."""
+
+    network: Any
+    arrays: dict[str, Any]
+
+
+def describe(
+    model: Model, key: np.ndarray, learned: dict[str, np.ndarray], more: dict[str, dict[str, np.ndarray]]
+) -> Described:
+    """`learned` are the numbers of layers, heads, noise and depth; `more` what the optimiser has of each."""
+    n_runs = model.runs[0]
+    network, likelihood = model.network, model.likelihood
+    layer = network.first.layer
+    layer = layer.unpack() if hasattr(layer, "structure") else layer
+    opening = np.ascontiguousarray(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
+    posterior = kinds_of(model.depth_posterior, n_runs)
+    log_prior = log_masses(model.depth_prior, n_runs, model.capacity + 2)
+    arrays = {"learned": learned, "more": more, "opening": opening, "log_prior": log_prior, "key": key}
+    parts = {
+        name: library.Learned(numbers=library.at(array), **{k: library.at(a) for k, a in more.get(name, {}).items()})
+        for name, array in learned.items()
+    }
+    described = library.Network(
+        **{"n_runs": n_runs, "n_in": network.n_inputs, "width": network.width, "n_out": network.n_outputs},
+        capacity=network.capacity,
+        n_targets=getattr(likelihood, "n_targets", 0),
+        likelihood=_LIKELIHOODS[type(likelihood).__name__],
+        prior=library.PRIORS[layer.prior],
+        prior_scale=layer.prior_scale,
+        **parts,
+        posterior=posterior,
+        **{"log_prior": library.at(log_prior), "opening": library.at(opening), "key": library.at(key)},
+    )
+    return Described(described, {**arrays, "posterior": posterior})
+
+
+def layers_of(model: Model) -> dict[str, Any]:
+    """The parts of a model that the engine learns, under its names."""
+    first, deeper = model.network.first, model.network.deeper
+    return {
+        **{"first_layer": first.layer, "first_head": first.head},
+        **{"deeper_layer": deeper.layer, "deeper_head": deeper.head},
+    }
+
+
+def _plain(models: Model, key: np.ndarray) -> Described:
+    n_runs = models.runs[0]
+    learned = {name: _packed(part, n_runs) for name, part in layers_of(models).items()}
+    learned |= {"noise": numbers_of(models.likelihood, n_runs), "depth": numbers_of(models.depth_posterior, n_runs)}
+    return describe(models, key, learned, {})
+
+
+def evaluate(
+    want: str,
+    models: Model,
+    x: np.ndarray,
+    y: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+    *,
+    key: Key[Any, " runs"],
+    n_samples: int,
+    highest: int,
+) -> Any:
+    """What is asked for of rows [rows, in], or of every run's own [rows, runs, in]: one or two arrays with an axis of
+    runs (see `answer` in `engine.cpp`)."""
+    n_runs, n_rows, depths = models.runs[0], len(x), models.capacity + 1
+    own = x.ndim == 3
+    by_run = (lambda a: a.swapaxes(0, 1)) if own else (lambda a: a)
+    x = np.ascontiguousarray(by_run(x), np.float32)
+    labels = targets = None
+    if y is not None and y.dtype.kind in "iu":
+        labels = np.ascontiguousarray(by_run(y), np.int32)
+    elif y is not None:
+        targets = np.ascontiguousarray(by_run(y), np.float32)
+    if weight is not None:
+        weight = np.ascontiguousarray(np.tile(weight, n_runs) if own else weight, np.float32)
+    described = _plain(models, key_words(key))
+    log_mass = log_masses(models.depth_posterior, n_runs, models.capacity + 2)
+    n_out, n_targets = models.network.n_outputs, described.network.n_targets
+    samples, per_depth = (n_runs, n_samples, depths, n_rows), (n_runs, depths, n_rows)
+    classes = n_targets == 0
+    shapes: dict[str, tuple[tuple[int, ...], ...]] = {
+        "outputs": ((*samples, n_out),),
+        "components": ((*samples, n_targets),) * 2,
+        "moments": ((*per_depth, n_out), per_depth) if classes else ((*per_depth, 2, n_targets), (*per_depth, n_targets)),
+        "log_likelihood": ((n_runs, n_rows),),
+        "nll": (),
+    }
+    results = [np.zeros(shape, np.float32) for shape in shapes[want]]
+    sums = np.zeros((n_runs, -(-n_rows // library.engine().leadline_block()), depths))
+    library.engine().leadline_evaluate(
+        library.Question(
+            network=described.network,
+            rows=library.Rows(**{k: library.at(a) for k, a in _named(x=x, y=targets, label=labels, weight=weight)}),
+            rows_by_run=n_rows if own else 0,
+            log_mass=library.at(log_mass),
+            **{"n_rows": n_rows, "n_samples": n_samples, "highest": highest, "want": library.WANTS[want]},
+            n_threads=library.n_threads(),
+            **dict(zip(("first", "second"), map(library.at, results), strict=False)),
+            sums=library.at(sums),
+        )
+    )
+    if want == "nll":
+        return sums.sum(axis=1) / n_samples
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _named(**arrays: np.ndarray | None) -> Any:
+    return arrays.items()
+
+
+def kl_by_part(models: Model) -> tuple[Float[np.ndarray, "runs depths"], Float[np.ndarray, "runs depths"]]:
+    """The KL of every layer and of every head."""
+    described = _plain(models, np.zeros((models.runs[0], 2), np.uint32))
+    layers, heads = np.zeros((2, models.runs[0], models.capacity + 1))
+    library.engine().leadline_kl(described.network, library.at(layers), library.at(heads))
+    return layers, heads
+
+
+moments, log_likelihood, nll = (partial(evaluate, want) for want in ("moments", "log_likelihood", "nll"))

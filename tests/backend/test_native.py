@@ -1,0 +1,160 @@
+"""The engine beside the JAX code, which is its specification: the same draws, so number by number."""
+
+import os
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline import CategoricalDepth, CategoricalLikelihood, FixedDepth, NormalDepth, PoissonDepth
+from leadline.backend.device import Backend, backend, pretending
+from leadline.backend.native import build, library
+from leadline.backend.random import normal
+from leadline.inference import native
+from leadline.inference.free_energy import weight_kl_by_layer
+from leadline.inference.predict import evaluate_free_energy, log_likelihood, predict, sample_outputs, uncertainty
+from leadline.likelihoods import GaussianLikelihood, HeteroscedasticLikelihood
+from leadline.training.loop import init_models
+
+XLA = Backend("cpu")
+
+
+def test_it_is_built_here():
+    assert library.engine() is not None
+    assert backend().has_engine
+
+
+def test_its_normals_are_those_of_the_jax_code():
+    key = jax.random.key(3)
+    ours = library.normals(np.asarray(jax.random.key_data(key)), 100_000)
+    theirs = np.asarray(normal(key, (100_000,), jnp.dtype("float32")))
+    middle = np.abs(theirs) < 4  # further out, XLA's inverse of the error function has three digits
+    np.testing.assert_allclose(ours[middle], theirs[middle], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(ours, theirs, rtol=5e-3)
+    assert abs(ours.mean()) < 4 / np.sqrt(100_000)
+
+
+positions = st.floats(-6, 12, width=32)
+scales = st.floats(0.05, 5, width=32)
+posteriors = st.one_of(
+    st.builds(lambda a, b, bounds: NormalDepth(a, b, 0.025, 0.975, bounds), positions, scales, st.sampled_from(["real", "integer"])),
+    st.builds(NormalDepth, positions, scales),
+    st.builds(lambda rate: PoissonDepth(rate, 0.95), scales),
+    st.builds(lambda a: eqx.tree_at(lambda q: q.logits, CategoricalDepth(4), jnp.array(a)), st.lists(positions, min_size=5, max_size=5)),
+    st.builds(FixedDepth, st.integers(0, 5)),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(posteriors)
+def test_its_depths_have_the_masses_of_the_families(q):
+    q = jax.tree.map(lambda a: a[None], q)
+    ours = native.log_masses(q, 1, 64)[0]
+    theirs = np.asarray(jax.tree.map(lambda a: a[0], q).log_masses(64), float)
+    some = theirs > -80
+    assert np.array_equal(ours > -np.inf, theirs > -np.inf) or np.abs(np.exp(ours) - np.exp(theirs)).max() < 1e-5
+    np.testing.assert_allclose(np.exp(ours), np.exp(theirs), rtol=2e-3, atol=2e-5)
+    assert some.any()
+
+
+def _models(likelihood, depth, prior="unit", runs=2, width=7, recipe="leadline"):
+    import dataclasses
+
+    from leadline import RECIPES
+
+    recipe = dataclasses.replace(RECIPES[recipe], prior=prior)
+    key = jax.random.split(jax.random.key(0), runs)
+    with pretending(XLA):
+        models = init_models(3, likelihood, depth=depth, recipe=recipe, width=width, key=key)
+    return models, jax.random.split(jax.random.key(1), runs)
+
+
+CASES = [
+    (CategoricalLikelihood(3), "normal", "unit"),
+    (GaussianLikelihood(2), "poisson", "fixed"),
+    (HeteroscedasticLikelihood(1), 2, "weight"),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "depth", "prior"), CASES)
+def test_it_evaluates_what_the_jax_code_does(likelihood, depth, prior):
+    models, key = _models(likelihood, depth, prior)
+    assert native.suits(models)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    y = rng.integers(3, size=300) if likelihood.kind == "classes" else rng.normal(size=(300, likelihood.n_targets))
+    weight = rng.uniform(0.5, 2, size=300)
+
+    def all_of_it():
+        parts = uncertainty(models, x, n_samples=5, key=key)
+        terms = evaluate_free_energy(models, x, y, weight=weight, n_samples=3, key=key)
+        own = predict(models, np.stack([x, -x]), n_samples=2, key=key)
+        return {
+            "predict": predict(models, x, n_samples=5, key=key),
+            "own rows": own,
+            "log likelihood": log_likelihood(models, x, y, n_samples=5, key=key),
+            "outputs": sample_outputs(models, x, n_samples=2, key=key),
+            **{name: getattr(parts, name) for name in ("noise", "weights", "depth")},
+            **{name: getattr(terms, name) for name in ("expected_nll", "depth_kl", "weight_kl")},
+        }
+
+    ours = all_of_it()
+    with pretending(XLA):
+        theirs = all_of_it()
+    for name, expected in theirs.items():
+        expected = np.asarray(expected)
+        assert np.shape(ours[name]) == expected.shape, name
+        np.testing.assert_allclose(ours[name], expected, rtol=1e-3, atol=2e-4 * np.abs(expected).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("prior", ["fixed", "unit", "weight"])
+def test_its_kl_is_that_of_the_layers(prior):
+    models, _ = _models(CategoricalLikelihood(2), "normal", prior)
+    layers, heads = native.kl_by_part(models)
+    q = np.exp(native.log_masses(models.depth_posterior, 2, models.capacity + 2))[:, :-1]
+    used = np.cumsum(q[:, ::-1], axis=1)[:, ::-1]
+    theirs = jax.vmap(weight_kl_by_layer)(models)
+    np.testing.assert_allclose(used * layers, theirs["layers"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(q * heads, theirs["heads"], rtol=1e-4, atol=1e-4)
+
+
+def test_what_it_does_not_know_is_left_to_jax():
+    class Mine(NormalDepth):
+        pass
+
+    models, _ = _models(CategoricalLikelihood(2), (NormalDepth(), Mine(0.0, 1.0, 0.025, 0.975)))
+    assert not native.suits(models)
+    with pretending(XLA):
+        assert not native.suits(_models(CategoricalLikelihood(2), "normal")[0])
+
+
+def test_every_build_says_the_same():
+    """The plain one, that for AVX2 and that for AVX-512, as far as this machine runs them."""
+    code = (
+        "import numpy as np, ctypes; from leadline.backend.native import build, library\n"
+        "level = int(__import__('sys').argv[1]); build.library = (lambda real: lambda _: real(level))(build.library)\n"
+        "library.build.library = build.library\n"
+        "print(*library.normals(np.array([1, 2], np.uint32), 8).tolist())"
+    )
+    can = library.engine().leadline_level()
+    said = [
+        subprocess.run([sys.executable, "-c", code, str(level)], capture_output=True, text=True, check=True).stdout
+        for level in build.LEVELS
+        if level <= can
+    ]
+    rows = [np.array(one.split(), float) for one in said]
+    for row in rows:
+        np.testing.assert_allclose(row, rows[0], rtol=1e-5)
+
+
+def test_without_a_compiler_there_is_a_sentence(tmp_path):
+    env = {**os.environ, "PATH": str(tmp_path), "CXX": ""}
+    done = subprocess.run([sys.executable, build.__file__], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "The engine was not built: there is no C++ compiler (CXX, c++, g++ or clang++).\n"

@@ -13,11 +13,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int, PyTree
 
 from leadline.backend.device import backend
+from leadline.backend.numerics import AnyArray
 
 Length = Int[Array, ""]
 
@@ -42,9 +44,10 @@ def put_row(stack: PyTree, value: PyTree, i: Int[Array, ""]) -> PyTree:
     return jax.tree.map(lambda a, v: _put_row(a, v, i), stack, value)
 
 
-def choose(which: Bool[Array, " rows"], new: PyTree, old: PyTree) -> PyTree:
+def choose(which: Bool[AnyArray, " rows"], new: PyTree, old: PyTree) -> PyTree:
     """The stacks with those rows of the new, and the others of the old."""
-    return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
+    numpy = np if isinstance(which, np.ndarray) else jnp
+    return jax.tree.map(lambda a, b: numpy.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)
 
 
 # Under `jax.vmap` JAX would make a gather and a scatter of these, even where i is the same for all. They have no

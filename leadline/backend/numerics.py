@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from leadline._checks import is_traced
 
-
 AnyArray = Array | np.ndarray
 """JAX's, or NumPy's where nothing is compiled."""
 

@@ -5,6 +5,7 @@ loops, which XLA's CPU backend runs slowly for small arrays and compiles slowly 
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from leadline._checks import InvalidArgumentError
+from leadline.backend.native import library
+from leadline.backend.numerics import AnyArray
+
+AnyKey = Key[Array, ""] | UInt32[np.ndarray, " 2"]
+"""JAX's, or its two words where nothing is compiled."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -41,8 +47,20 @@ def _words(key: Key[Array, ""]) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
     return data[0], data[1]
 
 
-def fold_in(key: Key[Array, ""], data: int | Int[Array, ""]) -> Key[Array, ""]:
-    """`jax.random.fold_in`, bit for bit, for compiled programs (one by one, its operations take long)."""
+def words_of(seed: int) -> UInt32[np.ndarray, " 2"]:
+    """The two words of `jax.random.key(seed)`: a key where nothing is compiled."""
+    if 0 <= seed < 2**31:
+        return np.array([0, seed], np.uint32)
+    return np.asarray(jax.random.key_data(jax.random.key(seed, impl="threefry2x32")))
+
+
+def fold_in(key: Any, data: int | Int[Array, ""]) -> Any:
+    """`jax.random.fold_in`, bit for bit, for compiled programs (one by one, its operations take long), and for keys as
+    NumPy's words, [..., 2]."""
+    if isinstance(key, np.ndarray):
+        zero, number = np.zeros(key.shape[:-1], np.uint32), np.full(key.shape[:-1], data, np.uint32)
+        with np.errstate(over="ignore"):
+            return np.stack(threefry((key[..., 0], key[..., 1]), (zero, number)), axis=-1)
     data = jnp.asarray(data).astype(jnp.uint32)
     return jax.random.wrap_key_data(jnp.stack(fold_words(_words(key), data)), impl="threefry2x32")
 
@@ -61,8 +79,13 @@ def _bits(words: tuple[Array, Array], index: UInt32[Array, "..."]) -> tuple[Arra
     return threefry(words, (jnp.ones_like(index), index))
 
 
-def normal(key: Key[Array, ""], shape: tuple[int, ...], dtype: jnp.dtype) -> Float[Array, "..."]:
-    """Standard normals, by the inverse of their distribution function; not those of `jax.random.normal`."""
+def normal(key: AnyKey, shape: tuple[int, ...], dtype: jnp.dtype) -> Float[AnyArray, "..."]:
+    """Standard normals, by the inverse of their distribution function; not those of `jax.random.normal`.
+
+    For a key as NumPy's words they are the engine's, in single precision.
+    """
+    if isinstance(key, np.ndarray):
+        return library.normals(key, math.prod(shape)).reshape(shape)
     x, y = bits(key, shape)
     if dtype == jnp.float64:
         whole = (x >> np.uint32(6)).astype(dtype) * 2.0**26 + (y >> np.uint32(6)).astype(dtype)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
 
+from leadline.backend.numerics import AnyArray
 from leadline.depth.base import expectation
 from leadline.inference.model import Model, check_fits
 from leadline.network.layers import Draw
@@ -13,9 +14,9 @@ from leadline.network.layers import Draw
 class FreeEnergy(eqx.Module):
     """F[p, q] by its terms, in nats, for the whole data set."""
 
-    expected_nll: Float[Array, "*runs"]
-    depth_kl: Float[Array, "*runs"]
-    weight_kl: Float[Array, "*runs"]
+    expected_nll: Float[AnyArray, "*runs"]
+    depth_kl: Float[AnyArray, "*runs"]
+    weight_kl: Float[AnyArray, "*runs"]
 
     @property
     def total(self) -> Float[Array, "*runs"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, check_integer, is_traced
@@ -16,7 +16,7 @@ from leadline.network.unbounded import UnboundedNetwork
 
 def check_fits(name: str, highest: Int[Array, "*runs"], capacity: int) -> Int[Array, "*runs"]:
     """The deepest depth of the support of q(L), which must lie within the layers that a model stores."""
-    if not is_traced(highest) and jnp.any(highest > capacity):
+    if not is_traced(highest) and np.any(np.asarray(highest) > capacity):
         raise InvalidArgumentError(
             f"must store all layers that q(L) needs, but its capacity is {capacity} and q(L) reaches depth "
             f"{highest.max()}.",

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from leadline._checks import InvalidArgumentError, check_features, check_integer
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.device import backend
 from leadline.backend.random import fold_in
+from leadline.inference import native
 from leadline.inference.model import Model, check_fits
 from leadline.network.layers import Draw
 
@@ -40,6 +42,10 @@ class Estimate(eqx.Module):
     def end(self, same: PyTree, total: PyTree, n_samples: Any) -> PyTree:
         """The estimate from the total of all draws."""
         return jax.tree.map(lambda a: a / n_samples, total)
+
+    def natively(self, models: Model, ask: Callable[[str], Any]) -> PyTree:
+        """The same for all runs from what the engine says of the rows, where it can be asked (`native.WANTS`)."""
+        raise NotImplementedError
 
 
 def over_draws(
@@ -102,8 +108,16 @@ def by_pieces(
     n_samples: Any,
 ) -> list[PyTree]:
     """The estimate for every run, piece by piece of the rows, which are padded: who asked cuts what is too much."""
-    highest = check_fits("models", _highest(models), models.capacity).max()
     results = []
+    if native.suits(models) and type(estimate).natively is not Estimate.natively:
+        masses = native.log_masses(models.depth_posterior, models.runs[0], models.n_depths) > -np.inf
+        highest = check_fits("models", masses.shape[1] - 1 - masses[:, ::-1].argmax(axis=1), models.capacity).max()
+        for rows in pieces_of_rows(len(x)):
+            given = x[rows], tuple(a[rows] for a in fixed)
+            ask = partial(native.evaluate, models, *given, key=key, n_samples=int(n_samples), highest=int(highest))
+            results.append(estimate.natively(models, ask))
+        return results
+    highest = check_fits("models", _highest(models), models.capacity).max()
     for rows in pieces_of_rows(len(x)):
         given = _padded(x[rows]), tuple(_padded(a[rows]) for a in fixed)
         results.append(_piece(estimate, models, *given, key, n_samples, highest))

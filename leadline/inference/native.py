@@ -1,7 +1,6 @@
 """Models as the engine takes them, and what it says of rows; for all that it knows (`suits`)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -58,6 +57,13 @@ def log_masses(distribution: DepthDistribution, n_runs: int, n_depths: int) -> n
     return library.log_masses(kinds_of(distribution, n_runs), numbers_of(distribution, n_runs), n_depths)
 
 
+def log_masses_of(distribution: DepthDistribution, n_depths: int) -> np.ndarray:
+    """The same of one distribution, whoever computes it."""
+    if backend().has_engine and _is_known(distribution, _FAMILIES):
+        return log_masses(jax.tree.map(lambda a: np.asarray(a)[None], distribution), 1, n_depths)[0]
+    return np.asarray(distribution.log_masses(n_depths), float)
+
+
 def _packed(part: PyTree, n_runs: int) -> np.ndarray:
     """The layers, or heads, as one array [runs, ..., n] in the order in which they are packed."""
     stack = len(part.stack)
@@ -96,7 +102,10 @@ def describe(
         for name, array in learned.items()
     }
     described = library.Network(
-        **{"n_runs": n_runs, "n_in": network.n_inputs, "width": network.width, "n_out": network.n_outputs},
+        n_runs=n_runs,
+        n_in=network.n_inputs,
+        width=network.width,
+        n_out=network.n_outputs,
         capacity=network.capacity,
         n_targets=getattr(likelihood, "n_targets", 0),
         likelihood=_LIKELIHOODS[type(likelihood).__name__],
@@ -104,7 +113,9 @@ def describe(
         prior_scale=layer.prior_scale,
         **parts,
         posterior=posterior,
-        **{"log_prior": library.at(log_prior), "opening": library.at(opening), "key": library.at(key)},
+        log_prior=library.at(log_prior),
+        opening=library.at(opening),
+        key=library.at(key),
     )
     return Described(described, {**arrays, "posterior": posterior})
 
@@ -113,8 +124,10 @@ def layers_of(model: Model) -> dict[str, Any]:
     """The parts of a model that the engine learns, under its names."""
     first, deeper = model.network.first, model.network.deeper
     return {
-        **{"first_layer": first.layer, "first_head": first.head},
-        **{"deeper_layer": deeper.layer, "deeper_head": deeper.head},
+        "first_layer": first.layer,
+        "first_head": first.head,
+        "deeper_layer": deeper.layer,
+        "deeper_head": deeper.head,
     }
 
 
@@ -126,18 +139,18 @@ def _plain(models: Model, key: np.ndarray) -> Described:
 
 
 def evaluate(
-    want: str,
     models: Model,
     x: np.ndarray,
-    y: np.ndarray | None = None,
-    weight: np.ndarray | None = None,
+    fixed: tuple[np.ndarray, ...],
+    want: str,
     *,
     key: Key[Any, " runs"],
     n_samples: int,
     highest: int,
 ) -> Any:
-    """What is asked for of rows [rows, in], or of every run's own [rows, runs, in]: one or two arrays with an axis of
-    runs (see `answer` in `engine.cpp`)."""
+    """What is asked for of rows [rows, in], or of every run's own [rows, runs, in]; `fixed` are their targets and
+    weights, where they are needed. One or two arrays with an axis of runs (see `answer` in `engine.cpp`)."""
+    y, weight = (*fixed, None, None)[:2]
     n_runs, n_rows, depths = models.runs[0], len(x), models.capacity + 1
     own = x.ndim == 3
     by_run = (lambda a: a.swapaxes(0, 1)) if own else (lambda a: a)
@@ -157,7 +170,9 @@ def evaluate(
     shapes: dict[str, tuple[tuple[int, ...], ...]] = {
         "outputs": ((*samples, n_out),),
         "components": ((*samples, n_targets),) * 2,
-        "moments": ((*per_depth, n_out), per_depth) if classes else ((*per_depth, 2, n_targets), (*per_depth, n_targets)),
+        "moments": ((*per_depth, n_out), per_depth)
+        if classes
+        else ((*per_depth, 2, n_targets), (*per_depth, n_targets)),
         "log_likelihood": ((n_runs, n_rows),),
         "nll": (),
     }
@@ -169,7 +184,10 @@ def evaluate(
             rows=library.Rows(**{k: library.at(a) for k, a in _named(x=x, y=targets, label=labels, weight=weight)}),
             rows_by_run=n_rows if own else 0,
             log_mass=library.at(log_mass),
-            **{"n_rows": n_rows, "n_samples": n_samples, "highest": highest, "want": library.WANTS[want]},
+            n_rows=n_rows,
+            n_samples=n_samples,
+            highest=highest,
+            want=library.WANTS[want],
             n_threads=library.n_threads(),
             **dict(zip(("first", "second"), map(library.at, results), strict=False)),
             sums=library.at(sums),
@@ -190,6 +208,3 @@ def kl_by_part(models: Model) -> tuple[Float[np.ndarray, "runs depths"], Float[n
     layers, heads = np.zeros((2, models.runs[0], models.capacity + 1))
     library.engine().leadline_kl(described.network, library.at(layers), library.at(heads))
     return layers, heads
-
-
-moments, log_likelihood, nll = (partial(evaluate, want) for want in ("moments", "log_likelihood", "nll"))

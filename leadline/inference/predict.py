@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.loops import put_row
+from leadline.inference import native
 from leadline.inference.free_energy import FreeEnergy, nll_of_rows, terms_by_depth
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, by_pieces, check_asked, joined
@@ -34,7 +35,7 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     """
     x = check_asked(x, models, n_samples, key, own_rows=True)
     x = x.swapaxes(0, 1) if x.ndim == 3 else x
-    return joined(by_pieces(_Moments(), models, x, key=key, n_samples=jnp.array(n_samples)), len(x), axis=1)
+    return joined(by_pieces(_Moments(), models, x, key=key, n_samples=np.asarray(n_samples)), len(x), axis=1)
 
 
 class _Moments(Estimate):
@@ -49,6 +50,10 @@ class _Moments(Estimate):
 
     def add(self, same: Array, total: Array, i: Array, values: Array, weight_kl: Array) -> Array:
         return total + jnp.tensordot(same, values, axes=1)
+
+    def natively(self, models: Model, ask: Any) -> np.ndarray:
+        moments, _ = ask("moments")
+        return np.einsum("rd,rd...->r...", depth_masses(models).astype(moments.dtype), moments)
 
 
 def log_likelihood(
@@ -65,7 +70,9 @@ def log_likelihood(
     """
     x = check_asked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
-    return joined(by_pieces(_LogLikelihood(), models, x, (y,), key=key, n_samples=jnp.array(n_samples)), len(x), axis=1)
+    return joined(
+        by_pieces(_LogLikelihood(), models, x, (y,), key=key, n_samples=np.asarray(n_samples)), len(x), axis=1
+    )
 
 
 class _LogLikelihood(Estimate):
@@ -82,6 +89,9 @@ class _LogLikelihood(Estimate):
 
     def end(self, same: Array, total: Array, n_samples: Any) -> Array:
         return total - jnp.log(n_samples)
+
+    def natively(self, models: Model, ask: Any) -> np.ndarray:
+        return ask("log_likelihood")
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ def uncertainty(
         Its parts, for every row.
     """
     x = check_asked(x, models, n_samples, key)
-    pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=jnp.array(n_samples))
+    pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=np.asarray(n_samples))
     moments, noise = joined(pieces, len(x), axis=2)
     q = depth_masses(models)
     share = q / len(q) if share is None else q * share[:, None]  # of each restart and depth
@@ -145,9 +155,14 @@ class _DepthMoments(Estimate):
         output = jnp.zeros((model.capacity + 1, x.shape[0], model.likelihood.n_outputs), x.dtype)
         return None, jax.tree.map(jnp.zeros_like, self.read(None, model.likelihood, output))
 
+    def natively(self, models: Model, ask: Any) -> tuple[np.ndarray, np.ndarray]:
+        return ask("moments")
+
 
 def depth_masses(models: Model) -> np.ndarray:
     """q(L) of every run at the depths stored, [runs, depths]."""
+    if native.suits(models):
+        return np.exp(native.log_masses(models.depth_posterior, models.runs[0], models.capacity + 2))[:, :-1]
     return np.asarray(_depth_masses(models), float)
 
 
@@ -181,6 +196,9 @@ class _Outputs(Estimate):
 
     def end(self, same: None, total: PyTree, n_samples: Any) -> PyTree:
         return total
+
+    def natively(self, models: Model, ask: Any) -> PyTree:
+        return ask("components" if self.components else "outputs")
 
 
 def evaluate_free_energy(
@@ -225,3 +243,12 @@ class _FreeEnergy(Estimate):
 
     def add(self, same: Model, total: FreeEnergy, i: Array, values: Array, weight_kl: Array) -> FreeEnergy:
         return jax.tree.map(jnp.add, total, terms_by_depth(same, values, weight_kl))
+
+    def natively(self, models: Model, ask: Any) -> FreeEnergy:
+        n_runs, n_depths = models.runs[0], models.capacity + 2
+        of_both = (models.depth_posterior, models.depth_prior)
+        log_q, log_p = (native.log_masses(one, n_runs, n_depths)[:, :-1] for one in of_both)
+        layers, heads = native.kl_by_part(models)
+        q, some = np.exp(log_q), log_q > -np.inf
+        parts = (ask("nll"), np.subtract(log_q, log_p, where=some, out=np.zeros_like(q)), layers.cumsum(axis=1) + heads)
+        return FreeEnergy(*((q * part).sum(axis=1) for part in parts))

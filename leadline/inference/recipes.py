@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -13,6 +14,7 @@ from leadline import _checks
 from leadline._checks import InvalidArgumentError
 from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
 from leadline.depth.base import N_DEPTHS, Bounds
+from leadline.inference import native
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Draw, InitialMeans, Prior
 
@@ -219,14 +221,15 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
 
 def _check_pair(prior: DepthDistribution, posterior: DepthDistribution) -> None:
     """The posterior's support must end and lie within the prior's: otherwise there is nothing finite to minimise."""
-    highest = posterior.support()[1]
-    if _checks.is_traced(highest):
+    if any(_checks.is_traced(leaf) for leaf in jax.tree.leaves((prior, posterior))):
         return
-    if not jnp.all(highest < N_DEPTHS - 1):
+    log_p, log_q = (native.log_masses_of(one, N_DEPTHS) for one in (prior, posterior))
+    if np.any(log_q[..., -1] > -np.inf):
         raise InvalidArgumentError(
             f"`depth`: the support of the posterior must end, got {posterior}; give it an upper quantile below 1."
         )
-    if not jnp.all(jnp.isfinite(posterior.kl(prior))):
+    some = log_q != -np.inf
+    if not np.isfinite(np.exp(log_q[some]) @ (log_q[some] - log_p[some])):
         raise InvalidArgumentError(
             f"`depth`: the prior must have mass wherever the posterior has, got {prior} for {posterior}."
         )

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
-from leadline.inference import predict
+from leadline.backend.random import fold_in, words_of
+from leadline.inference import native, predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
@@ -22,22 +22,22 @@ from leadline.likelihoods.mixture import Mixture
 _TEST, FREE_ENERGY, _RESTART = 2, 3, 4
 
 
-def restart_keys(seed: int, n_restarts: int) -> list[Key[Array, ""]]:
-    """The first restart is the seed's own run; the others have streams of their own."""
-    key = jax.random.key(seed)
-    return [key, *[jax.random.fold_in(jax.random.fold_in(key, _RESTART), k) for k in range(1, n_restarts)]]
+def restart_keys(seed: int, n_restarts: int) -> UInt32[np.ndarray, "restarts 2"]:
+    """The words of their keys: the first restart is the seed's own run; the others have streams of their own."""
+    key = words_of(seed)
+    return np.stack([key, *[fold_in(fold_in(key, _RESTART), k) for k in range(1, n_restarts)]])
 
 
 def evaluation_keys(models: Model, seed: int | list[int], purpose: int = _TEST) -> Key[Array, " runs"]:
     """For the restarts of one fit, or of several with their seeds."""
     seeds = seed if isinstance(seed, list) else [seed]
-    keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, models.runs[0] // len(seeds))])
-    return folded(keys, purpose)
+    words = np.concatenate([restart_keys(seed, models.runs[0] // len(seeds)) for seed in seeds])
+    return keys_of(fold_in(words, purpose))
 
 
-def folded(keys: Key[Array, " runs"], purpose: int) -> Key[Array, " runs"]:
-    """Each of them, for draws of one purpose."""
-    return jax.vmap(lambda key: jax.random.fold_in(key, purpose))(keys)
+def keys_of(words: UInt32[np.ndarray, "runs 2"]) -> Key[Array, " runs"]:
+    """The keys that have these words."""
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
 @dataclass(frozen=True)
@@ -136,5 +136,13 @@ def describe_free_energy(terms: FreeEnergy, by_layer: dict[str, Any]) -> dict[st
     return {"free_energy": sum(mean.values()), "free_energy_terms": {**mean, "weight_kl_by_layer": layers}}
 
 
-all_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))
-"""`weight_kl_by_layer` for every run."""
+def all_weight_kl_by_layer(models: Model) -> dict[str, Any]:
+    """`weight_kl_by_layer` for every run."""
+    if not native.suits(models):
+        return _weight_kl_by_layer(models)
+    q = predict.depth_masses(models)
+    layers, heads = native.kl_by_part(models)
+    return {"layers": q[:, ::-1].cumsum(axis=1)[:, ::-1] * layers, "heads": q * heads}
+
+
+_weight_kl_by_layer = jit_lightly(jax.vmap(weight_kl_by_layer))

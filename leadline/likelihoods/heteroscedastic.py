@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline.likelihoods.numbers import GaussianNoise
@@ -43,7 +44,7 @@ class HeteroscedasticLikelihood(GaussianNoise):
 
     def __init__(self, n_targets: int = 1, scale: float = 1.0):
         super().__init__(n_targets, scale)
-        self.opening = jnp.array(_OPEN, jnp.int32)
+        self.opening = jax.device_put(np.array(_OPEN, np.int32))
 
     @property
     def n_outputs(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from leadline._checks import InvalidArgumentError, check_integer, check_positive
-from leadline.backend.numerics import mean_and_scale, softplus_inverse
+from leadline.backend.numerics import as_float, mean_and_scale, softplus_inverse
 from leadline.likelihoods.base import Likelihood
 from leadline.likelihoods.mixture import GaussianMixture, Mixture
 
@@ -104,7 +104,7 @@ class GaussianNoise(NumberLikelihood):
     def __init__(self, n_targets: int = 1, scale: float = 1.0):
         check_integer("n_targets", n_targets, 1)
         check_positive("scale", scale)
-        self.raw_scale = jnp.full(n_targets, softplus_inverse(jnp.asarray(scale, float)))
+        self.raw_scale = softplus_inverse(as_float(np.full(n_targets, scale)))
 
     @property
     def n_targets(self) -> int:

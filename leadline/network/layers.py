@@ -7,13 +7,14 @@ from typing import Any, Literal, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Key
 
 from leadline._checks import InvalidArgumentError, check_choice, check_positive
 from leadline.backend.loops import KEPT
-from leadline.backend.numerics import softplus_inverse
-from leadline.backend.random import normal
+from leadline.backend.numerics import AnyArray, as_float, softplus_inverse
+from leadline.backend.random import AnyKey, normal
 
 Draw = Literal["local", "weights"]
 """How a layer draws: `local` noise on the pre-activations, one draw per data point (local reparameterisation), or one
@@ -34,13 +35,13 @@ class GaussianLinear(eqx.Module):
     output j has prior_scale exp(u_i + v_j), and the bias of output j has prior_scale exp(v_j).
     """
 
-    weight_mean: Float[Array, "out in"]
-    weight_raw: Float[Array, "out in"]
-    bias_mean: Float[Array, " out"]
-    bias_raw: Float[Array, " out"]
-    log_input_scale: Float[Array, " in"] | None
+    weight_mean: Float[AnyArray, "out in"]
+    weight_raw: Float[AnyArray, "out in"]
+    bias_mean: Float[AnyArray, " out"]
+    bias_raw: Float[AnyArray, " out"]
+    log_input_scale: Float[AnyArray, " in"] | None
     """u, for a prior per unit."""
-    log_output_scale: Float[Array, " out"] | None
+    log_output_scale: Float[AnyArray, " out"] | None
     """v, likewise."""
     prior: Prior = eqx.field(static=True)
     prior_scale: float = eqx.field(static=True)
@@ -50,7 +51,7 @@ class GaussianLinear(eqx.Module):
         n_in: int,
         n_out: int,
         *,
-        key: Key[Array, ""],
+        key: AnyKey,
         initial_scale: float = 1.0,
         initial_means: InitialMeans = "glorot",
         prior_scale: float = 1.0,
@@ -63,11 +64,13 @@ class GaussianLinear(eqx.Module):
         check_choice("prior", prior, get_args(Prior))
         scatter = (2 / (n_in + n_out)) ** 0.5
         spread = (2 / n_in) ** 0.5 if initial_means == "he" else scatter
-        centre = softplus_inverse(jnp.asarray(initial_scale, float))
-        mean, shift = jnp.array([[[spread]], [[scatter]]]) * normal(key, (2, n_out, n_in + 1), centre.dtype)
+        numpy = np if isinstance(key, np.ndarray) else jnp  # where nothing is compiled
+        centre = numpy.asarray(softplus_inverse(as_float(initial_scale)))
+        spreads = numpy.array([[[spread]], [[scatter]]], centre.dtype)
+        mean, shift = spreads * normal(key, (2, n_out, n_in + 1), centre.dtype)
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]
         self.weight_raw, self.bias_raw = centre + shift[:, :-1], centre + shift[:, -1]
-        scales = (jnp.zeros(n_in), jnp.zeros(n_out)) if prior == "unit" else (None, None)
+        scales = [numpy.zeros(n, centre.dtype) for n in (n_in, n_out)] if prior == "unit" else (None, None)
         self.log_input_scale, self.log_output_scale = scales
         self.prior, self.prior_scale = prior, prior_scale
 
@@ -104,7 +107,8 @@ class GaussianLinear(eqx.Module):
         """The same layer, or stack of layers, as one array."""
         arrays, structure = jax.tree.flatten(self)
         shapes = tuple(array.shape[len(self.stack) :] for array in arrays)
-        numbers = jnp.concatenate([array.reshape(*self.stack, -1) for array in arrays], axis=-1)
+        numpy = np if isinstance(arrays[0], np.ndarray) else jnp
+        numbers = numpy.concatenate([array.reshape(*self.stack, -1) for array in arrays], axis=-1)
         return PackedLinear(numbers, structure, shapes)
 
     @property
@@ -148,12 +152,16 @@ class GaussianLinear(eqx.Module):
 class PackedLinear(eqx.Module):
     """A layer (or a stack of them) as one array of numbers: a training step then moves one array, not four or six."""
 
-    numbers: Float[Array, "*stack n"]
+    numbers: Float[AnyArray, "*stack n"]
     structure: Any = eqx.field(static=True)
     shapes: tuple[Any, ...] = eqx.field(static=True)
 
     def unpack(self) -> GaussianLinear:
-        parts = jax.lax.split(self.numbers, [math.prod(shape) for shape in self.shapes], axis=len(self.stack))
+        sizes, axis = [math.prod(shape) for shape in self.shapes], len(self.stack)
+        if isinstance(self.numbers, np.ndarray):
+            parts = np.split(self.numbers, np.cumsum(sizes)[:-1], axis=axis)
+        else:
+            parts = jax.lax.split(self.numbers, sizes, axis=axis)
         arrays = [part.reshape(*self.stack, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, arrays)
 
@@ -201,9 +209,9 @@ def _best_scale(mean: Float[Array, "*shape"], raw: Float[Array, "*shape"]) -> Fl
 @jax.custom_vjp
 def _local_linear(
     x: Float[Array, "in batch"],
-    weight_mean: Float[Array, "out in"],
+    weight_mean: Float[AnyArray, "out in"],
     weight_variance: Float[Array, "out in"],
-    bias_mean: Float[Array, " out"],
+    bias_mean: Float[AnyArray, " out"],
     bias_variance: Float[Array, " out"],
     draw: Float[Array, "out batch"],
 ) -> Float[Array, "out batch"]:

@@ -7,12 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from leadline._checks import check_choice, check_integer
 from leadline.backend.device import backend
 from leadline.backend.loops import bounded_scan, choose
-from leadline.backend.random import fold_in
+from leadline.backend.random import AnyKey, fold_in
 from leadline.network.blocks import BLOCKS, Block
 from leadline.network.layers import Draw, GaussianLinear, Packable
 
@@ -37,7 +38,7 @@ class UnboundedNetwork(Packable):
         width: int = 32,
         capacity: int = 8,
         block: str = "dense",
-        key: Key[Array, ""],
+        key: AnyKey,
         **weights: Any,
     ):
         """An untrained network.
@@ -55,8 +56,12 @@ class UnboundedNetwork(Packable):
         check_choice("block", block, BLOCKS)
         kind = BLOCKS[block]
         self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
-        draw = eqx.filter_vmap(lambda key: kind(width, width, n_outputs, key=key, **weights))
-        self.deeper = draw(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
+        draw = lambda key: kind(width, width, n_outputs, key=key, **weights)  # noqa: E731
+        if isinstance(key, np.ndarray):
+            blocks = [draw(fold_in(key, depth)) for depth in range(1, capacity + 1)]
+            self.deeper = jax.tree.map(lambda *arrays: np.stack(arrays), *blocks)
+        else:
+            self.deeper = eqx.filter_vmap(draw)(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
 
     @property
     def capacity(self) -> int:

@@ -35,19 +35,18 @@ class Checkpoint:
 def last_checkpoint(checkpoints: Checkpoints | None, state: TrainingState) -> Checkpoint:
     """The newest that is whole, of a training that begins with that state; if there is none, its beginning."""
     last = None if checkpoints is None else checkpoints.last(trees_like(state), understood)
-    history = jax.tree.map(np.asarray, trees_like(state)["history"])
-    return last or Checkpoint(state, jax.tree.map(jnp.copy, state), history, 0.0)
+    history = trees_like(state)["history"]
+    return last or Checkpoint(state, state if state.is_native else jax.tree.map(jnp.copy, state), history, 0.0)
 
 
 def trees_like(state: TrainingState) -> dict[str, PyTree]:
     """What the file of such a training holds, but for the number of layers and of epochs."""
-    return {"state": state, "good": state, "history": History.zeros(0, len(state.key))}
+    return {"state": state, "good": state, "history": History.zeros(0, len(state.key), np)}
 
 
 def understood(trees: dict[str, PyTree], seconds: float) -> Checkpoint:
     """What the trees of a file say together."""
-    history = jax.tree.map(np.asarray, trees["history"])
-    state, good = trees["state"], trees["good"]
+    history, state, good = (trees[name] for name in ("history", "state", "good"))
     if not 0 <= int(good.epoch) <= int(state.epoch) == len(history.depth_mean):
         raise DamagedError("its history is not that of its epochs")
     return Checkpoint(state, good, history, seconds)

@@ -43,7 +43,7 @@ def make_part(rows: np.ndarray, size: int) -> Part:
     """`rows` [runs, n] are row numbers, padded to `size`."""
     n_rows = rows.shape[1]
     padded = np.pad(rows, ((0, 0), (0, size - n_rows)))
-    return Part(jnp.asarray(padded, jnp.int32), jnp.array(n_rows, jnp.int32))
+    return Part(*jax.device_put((padded.astype(np.int32), np.array(n_rows, np.int32))))
 
 
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -89,7 +89,7 @@ def make_data(name: str, *tables: Tables) -> Data:
         if not np.all(np.isfinite(result)):
             largest = np.abs(array).max()
             raise InvalidArgumentError(f"`{name} {what}` must fit into {result.dtype}, got {largest}; rescale it.")
-        return jnp.asarray(result)
+        return jax.device_put(result)
 
     return Data(padded("x", x), padded("y", y), padded("weight", weight))
 
@@ -170,4 +170,9 @@ def make_parts(
         validation_rows = held
     table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)
     train, validated = make_part(train_rows, bucket(n_rows)), make_part(validation_rows, validation_size)
-    return {"data": data, "table": jnp.asarray(table, jnp.int32), "train": train, "validation": validated}, held
+    return {
+        "data": data,
+        "table": jax.device_put(table.astype(np.int32)),
+        "train": train,
+        "validation": validated,
+    }, held

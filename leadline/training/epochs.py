@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.device import backend
 from leadline.backend.loops import choose, do_if, put_row, row
+from leadline.backend.numerics import AnyArray
 from leadline.backend.random import bits, fold_in
 from leadline.inference.free_energy import free_energy, terms_by_depth
 from leadline.inference.model import Model
@@ -40,19 +41,21 @@ class History(eqx.Module):
     validated.
     """
 
-    validation_nll: Float[Array, "*epochs runs"]
-    expected_nll: Float[Array, "*epochs runs"]
-    depth_kl: Float[Array, "*epochs runs"]
-    weight_kl: Float[Array, "*epochs runs"]
-    depth_mean: Float[Array, "*epochs runs"]
-    depth_std: Float[Array, "*epochs runs"]
-    lowest: Int[Array, "*epochs runs"]
-    highest: Int[Array, "*epochs runs"]
+    validation_nll: Float[AnyArray, "*epochs runs"]
+    expected_nll: Float[AnyArray, "*epochs runs"]
+    depth_kl: Float[AnyArray, "*epochs runs"]
+    weight_kl: Float[AnyArray, "*epochs runs"]
+    depth_mean: Float[AnyArray, "*epochs runs"]
+    depth_std: Float[AnyArray, "*epochs runs"]
+    lowest: Int[AnyArray, "*epochs runs"]
+    highest: Int[AnyArray, "*epochs runs"]
 
     @classmethod
-    def zeros(cls, n_epochs: int, n_runs: int) -> "History":
-        columns = jnp.zeros((n_epochs, n_runs))
-        return cls(*[columns] * 6, *[columns.astype(int)] * 2)
+    def zeros(cls, n_epochs: int, n_runs: int, numpy: Any = jnp) -> "History":
+        columns, counts = (
+            numpy.zeros((n_epochs, n_runs), jax.dtypes.canonicalize_dtype(kind)) for kind in (float, int)
+        )
+        return cls(*[columns] * 6, *[counts] * 2)
 
 
 class Plan(eqx.Module):

@@ -15,16 +15,18 @@ from leadline._checks import InvalidArgumentError
 from leadline._identity import identity
 from leadline.backend.compilation import jit_lightly, make_room
 from leadline.backend.device import backend
+from leadline.backend.numerics import as_float
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
 from leadline.depth.side_by_side import kind_of, side_by_side
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
-from leadline.inference.restarts import Restarts, folded, restart_keys
+from leadline.inference.restarts import Restarts, keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS
 from leadline.network.unbounded import UnboundedNetwork
+from leadline.training import native
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
@@ -124,21 +126,26 @@ def init_models(
     capacity = capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block])
     weights = {name: getattr(recipe, name) for name in ("initial_scale", "initial_means", "prior", "prior_scale")}
     build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights)
+    rest, n_runs = (likelihood, posterior, prior), key.shape[0]
+    if isinstance(key, np.ndarray):
+        each = [build(key=fold_in(words, _WEIGHTS)) for words in key]
+        networks = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
+        return Model(networks, *jax.tree.map(lambda a: np.array(np.broadcast_to(a, (n_runs, *a.shape))), rest))
     networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, _WEIGHTS)))(key)
     # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
-    rest = jax.tree.map(
-        lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (key.shape[0], *a.shape)),
-        (likelihood, posterior, prior),
-    )
-    return Model(networks, *rest)
+    definite = lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (n_runs, *a.shape))  # noqa: E731
+    return Model(networks, *jax.tree.map(definite, rest))
 
 
 _init_models_quickly = jit_lightly(init_models)
 
 
-def _draw_models(depths: list[Pair], *sizes: Any, **options: Any) -> Model:
-    """`init_models` with p(L) and q(L) for all keys, or for each."""
-    models = _init_models_quickly(*sizes, depth=depths[0], **options)
+def _draw_models(depths: list[Pair], *sizes: Any, words: np.ndarray, natively: bool, **options: Any) -> Model:
+    """`init_models` with p(L) and q(L) for all keys, or for each; `natively` by the engine's draws."""
+    if natively:
+        models = init_models(*sizes, depth=depths[0], key=words, **options)
+    else:
+        models = _init_models_quickly(*sizes, depth=depths[0], key=keys_of(words), **options)
     if len(depths) == 1:
         return models
     both = [side_by_side(column) for column in zip(*depths, strict=True)]
@@ -204,14 +211,19 @@ def train(
     parts, held = make_parts(tables, problems, shape, seeds)
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
-    keys = jnp.stack([key for seed in seeds for key in restart_keys(seed, n_restarts) * len(temperatures)])
+    words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
     sizes = {"recipe": recipe, "block": common.block, "width": common.width}
-    draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, key=keys)
-    begin = partial(
-        init_state,
-        key=folded(keys, _TRAINING),
-        temperature=jnp.broadcast_to(jnp.array(temperatures, float)[:, None], shape).ravel(),
-        optimiser=recipe.directions,
+    draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, words=words)
+    by_engine = backend().has_engine and native.suits(draw_models(capacity=1, natively=True), recipe)
+    draw_models = partial(draw_models, natively=by_engine)
+    of_runs = {
+        "key": keys_of(fold_in(words, _TRAINING)),
+        "temperature": as_float(np.broadcast_to(np.array(temperatures)[:, None], shape).ravel()),
+    }
+    begin = (
+        partial(native.init_state, **of_runs)
+        if by_engine
+        else partial(init_state, **of_runs, optimiser=recipe.directions)
     )
     state = begin(draw_models() if start is None else _checked_start(start, draw_models, shape))
     batch_size = min(common.batch_size, parts["train"].rows.shape[1])
@@ -221,9 +233,9 @@ def train(
     plan = Plan(
         **parts,
         clock=pace.clock,
-        validate_every=jnp.array(pace.validate_every),
-        learning_rate=jnp.array(recipe.learning_rate, float),
-        depth_learning_rate=jnp.array(recipe.depth_learning_rate, float),
+        validate_every=jax.device_put(np.array(pace.validate_every, np.int32)),
+        learning_rate=as_float(recipe.learning_rate),
+        depth_learning_rate=as_float(recipe.depth_learning_rate),
         recipe=recipe.compiled(),
         batch_size=batch_size,
         n_samples=4 if common.own_length else 1,
@@ -239,17 +251,18 @@ def train(
         make_pace,
         np.repeat(seeds, shape[1] * shape[2]),
         watch,
-        train_epochs_lightly if light else train_epochs,
+        native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs,
         checkpoints,
     )
     state = run.finish()
     end, history = run.pace.end, _columns(run.history)
-    models = _unpack(state.best if recipe.keep == "lowest_free_energy" else state.model)
+    kept = state.best if recipe.keep == "lowest_free_energy" else state.model
+    models = jax.device_put(kept.unpack()) if by_engine else _unpack(kept)
     chosen, validation_nll = np.zeros(len(fits), int), {}
     if len(temperatures) > 1:
-        nll = _validation_nll(models, keys, plan, shape, held.size > 0 and not likelihood.common_validation)
+        nll = _validation_nll(models, words, plan, shape, held.size > 0 and not likelihood.common_validation)
         chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
-        runs = np.arange(len(keys)).reshape(shape)[np.arange(len(fits)), chosen].ravel()
+        runs = np.arange(len(words)).reshape(shape)[np.arange(len(fits)), chosen].ravel()
         models = models.some(runs)
         history = {name: column[:, runs] for name, column in history.items()}
         held = held[runs]
@@ -326,10 +339,10 @@ def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape
     )
 
 
-def _validation_nll(models: Model, keys: Key[Array, " runs"], plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
+def _validation_nll(models: Model, words: np.ndarray, plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
     """Nats per validation row for every fit and temperature, the restarts averaged: their predictions where they share
     the rows, their likelihoods where each has its own."""
-    keys, nll = folded(keys, _SELECTION), np.empty(shape)
+    keys, nll = keys_of(fold_in(words, _SELECTION)), np.empty(shape)
     rows = plan.validation.rows[:, : int(plan.validation.n_rows)]
     groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
     for runs in groups:

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+import optax
 
 from leadline.backend.native import library
 from leadline.inference import native
@@ -12,12 +13,46 @@ from leadline.inference.free_energy import FreeEnergy
 from leadline.inference.model import Model
 from leadline.inference.recipes import Recipe
 from leadline.training.epochs import SLOWER, History, Plan
-from leadline.training.state import Support, TrainingState, Validated
+from leadline.training.optimiser import OptimiserState
+from leadline.training.state import TrainingState, Validated, native_support
 
 
 def suits(model: Model, recipe: Recipe) -> bool:
     """Whether the engine trains such models: with Adam and the recipe's own schedules."""
     return native.suits(model) and recipe.optimiser is None and recipe.schedule is None
+
+
+def init_state(model: Model, key: Any, temperature: Any) -> TrainingState:
+    """As `state.init_state`, for the engine: all arrays are NumPy's."""
+    model = jax.tree.map(np.asarray, model).pack()
+    n_runs = model.runs[0]
+    zeros = np.zeros(n_runs, np.float32)
+
+    def adam(part: Any, axes: int = 1) -> optax.ScaleByAdamState:
+        learned = jax.tree.map(lambda a: np.zeros_like(a) if a.dtype == np.float32 else None, part)
+        stack = next((a.shape[:axes] for a in jax.tree.leaves(part)), (n_runs,))
+        return optax.ScaleByAdamState(np.zeros(stack, np.int32), learned, jax.tree.map(np.copy, learned))  # pyright: ignore[reportArgumentType]
+
+    first, deeper = model.network.first, model.network.deeper
+    optimiser = OptimiserState(
+        first={"layer": adam(first.layer), "head": adam(first.head)},
+        deeper={"layer": adam(deeper.layer, 2), "head": adam(deeper.head, 2)},
+        likelihood=adam(model.likelihood),
+        depth_posterior=adam(model.depth_posterior),
+    )
+    return TrainingState(
+        model=model,
+        optimiser=optimiser,
+        best=model,
+        key=key,
+        best_free_energy=np.full(n_runs, np.inf, np.float32),
+        validated=Validated(FreeEnergy(zeros, zeros, zeros), zeros),
+        temperature=_floats(temperature),
+        slowed=np.zeros(n_runs, np.int32),
+        epoch=np.zeros((), np.int32),
+        step=np.zeros((), np.int32),
+        support=native_support(model),
+    )
 
 
 def train_epochs(plan: Plan, state: TrainingState, n_epochs: Any) -> tuple[TrainingState, History]:
@@ -45,10 +80,17 @@ def _train(
     reached = np.zeros((n_runs, 3), np.int32)
     recipe, clock = plan.recipe, plan.clock
     given = {  # kept until the engine is done
-        **{"table": _ints(plan.table), "slowed": _ints(state.slowed), "temperature": _floats(state.temperature)},
-        **{"clock_start": _ints(clock.start), "clock_end": _ints(clock.end), "clock_length": _floats(clock.length)},
-        **{"validated": validated, "best_free_energy": best_free_energy},
-        **{"history": columns, "history_support": supports, "reached": reached},
+        "table": _ints(plan.table),
+        "slowed": _ints(state.slowed),
+        "temperature": _floats(state.temperature),
+        "clock_start": _ints(clock.start),
+        "clock_end": _ints(clock.end),
+        "clock_length": _floats(clock.length),
+        "validated": validated,
+        "best_free_energy": best_free_energy,
+        "history": columns,
+        "history_support": supports,
+        "reached": reached,
     }
     x, y, weight = _floats(plan.data.x), np.asarray(plan.data.y), _floats(plan.data.weight)
     is_class = y.dtype.kind in "iu"
@@ -68,26 +110,36 @@ def _train(
                 for name, a in rows.items()
             },
             **{name: library.at(array) for name, array in given.items()},
-            **{"batch_size": plan.batch_size, "n_samples": plan.n_samples, "validate_every": int(plan.validate_every)},
-            **{"draw": library.DRAWS[recipe.draw], "unfreeze": recipe.unfreeze},
-            **{"keep_best": recipe.keep == "lowest_free_energy", "has_temperature": recipe.temperature > 0},
-            **{"learning_rate": float(plan.learning_rate), "depth_learning_rate": float(plan.depth_learning_rate)},
-            **{"warm_up": recipe.warm_up, "warm_up_power": recipe.warm_up_power, "decay_from": recipe.decay_from},
-            **{"slower": SLOWER, "epoch": epoch, "step": int(state.step), "end_epoch": epoch + n_epochs},
-            **{"stop_epoch": stop[0], "stop_step": stop[1], "n_threads": library.n_threads()},
+            batch_size=plan.batch_size,
+            n_samples=plan.n_samples,
+            validate_every=int(plan.validate_every),
+            draw=library.DRAWS[recipe.draw],
+            unfreeze=recipe.unfreeze,
+            keep_best=recipe.keep == "lowest_free_energy",
+            has_temperature=recipe.temperature > 0,
+            learning_rate=float(plan.learning_rate),
+            depth_learning_rate=float(plan.depth_learning_rate),
+            warm_up=recipe.warm_up,
+            warm_up_power=recipe.warm_up_power,
+            decay_from=recipe.decay_from,
+            slower=SLOWER,
+            epoch=epoch,
+            step=int(state.step),
+            end_epoch=epoch + n_epochs,
+            stop_epoch=stop[0],
+            stop_step=stop[1],
+            n_threads=library.n_threads(),
         )
     )
     model, best, optimiser = moving.finish(described.arrays["opening"])
-    masses = native.log_masses(model.depth_posterior, n_runs, model.capacity + 2) > -np.inf
-    lowest, highest = masses.argmax(axis=1), masses.shape[1] - 1 - masses[:, ::-1].argmax(axis=1)
     trained = eqx.tree_at(
         lambda s: (s.model, s.best, s.optimiser, s.best_free_energy, s.validated, s.epoch, s.step, s.support),
         state,
         (
             *(model, best, optimiser, best_free_energy),
             Validated(FreeEnergy(*validated[:, :3].T), validated[:, 3]),
-            *np.array(reached[:, :2].min(axis=0), np.int32),
-            Support(_ints(lowest), _ints(highest), np.array(reached[:, 2].all())),
+            *(np.array(least, np.int32) for least in reached[:, :2].min(axis=0)),
+            native_support(model),
         ),
     )
     return trained, History(*np.moveaxis(columns, -1, 0), *np.moveaxis(supports, -1, 0)), reached
@@ -102,8 +154,10 @@ class _Moving:
         )
         self._parts = model, best, optimiser
         adam = {
-            **{"first_layer": optimiser.first["layer"], "first_head": optimiser.first["head"]},
-            **{"deeper_layer": optimiser.deeper["layer"], "deeper_head": optimiser.deeper["head"]},
+            "first_layer": optimiser.first["layer"],
+            "first_head": optimiser.first["head"],
+            "deeper_layer": optimiser.deeper["layer"],
+            "deeper_head": optimiser.deeper["head"],
         }
         self.numbers = {name: part.numbers for name, part in native.layers_of(model).items()}
         of_best = native.layers_of(best)
@@ -130,7 +184,9 @@ class _Moving:
             likelihood = eqx.tree_at(lambda one: one.opening, likelihood, opening)
         small = (likelihood, _with(model.depth_posterior, self.numbers["depth"]))
         model = eqx.tree_at(_small, model, small)
-        best = eqx.tree_at(_small, best, (_with(best.likelihood, noise["best"]), _with(best.depth_posterior, depth["best"])))
+        best = eqx.tree_at(
+            _small, best, (_with(best.likelihood, noise["best"]), _with(best.depth_posterior, depth["best"]))
+        )
         adam = [
             a._replace(mu=_with(a.mu, own["mu"]), nu=_with(a.nu, own["nu"]))
             for a, own in ((optimiser.likelihood, noise), (optimiser.depth_posterior, depth))

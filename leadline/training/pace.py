@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+
+from leadline.backend.numerics import as_float
 
 SCHEDULED = 2.0
 """How long the recipe's schedules take, in units of the time that the network took to learn without the weight KL."""
@@ -47,8 +48,8 @@ class Clock(eqx.Module):
     end: Int[Array, "*runs"]
 
     def __init__(self, start: int, length: float, end: int):
-        self.start, self.end = jnp.array(start, jnp.int32), jnp.array(end, jnp.int32)
-        self.length = jnp.array(length, float)
+        self.start, self.end = jax.device_put((np.array(start, np.int32), np.array(end, np.int32)))
+        self.length = as_float(length)
 
     def at(self, epoch: Float[Array, ""]) -> Float[Array, "*runs"]:
         return (epoch - self.start) / self.length
@@ -135,7 +136,7 @@ class Paces:
     def clock(self) -> Clock:
         """Of every run."""
         clocks = [pace.clock for pace in self._paces]
-        return jax.tree.map(lambda *arrays: jnp.asarray(np.repeat(np.stack(arrays), self._n_runs)), *clocks)
+        return jax.tree.map(lambda *arrays: jax.device_put(np.repeat(np.stack(arrays), self._n_runs)), *clocks)
 
     def catch_up(self, nll: np.ndarray) -> None:
         """Decide again what was decided in the epochs so far."""

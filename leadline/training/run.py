@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
 from leadline.backend.compilation import jit_lightly
+from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
 from leadline.training.checkpoint import Checkpoint
 from leadline.training.epochs import MAX_EPOCHS, SLOWER, History, Plan
@@ -141,13 +142,14 @@ class Run:
             self._good = copied(self._storage.whole(self._state))
         most = min(n_epochs, self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
         begin = time.perf_counter()
-        state, history = self._train_epochs(self._plan, self._storage.fit(self._state), jnp.array(most))
+        state, history = self._train_epochs(self._plan, self._storage.fit(self._state), np.array(most))
         finished = int(state.epoch) - self._done  # waits for the device
         seconds = time.perf_counter() - begin
         if self.compile_seconds is None:  # one epoch is nothing beside it
             self.compile_seconds = seconds
         rows = jax.tree.map(lambda a: np.asarray(a)[:finished], history)
-        diverged = ~np.asarray(_finite_runs((state.model, state.optimiser)))
+        moved = (state.model, state.optimiser)
+        diverged = ~np.asarray(_finite_runs(moved, np) if state.is_native else _finite_runs_quickly(moved))
         for column in jax.tree.leaves(rows):  # of every epoch: what was not a number may be one again at the end
             diverged |= ~np.isfinite(column).all(axis=0)
         if np.any(diverged):
@@ -174,7 +176,7 @@ class Run:
         said = f"{what}; going on from epoch {back} with {SLOWER:g} of the learning rate."
         warnings.warn(said, TrainingSlowedWarning, stacklevel=2)
         self._storage.forget()
-        good = eqx.tree_at(lambda s: s.slowed, self._good, jnp.asarray(slowed, self._good.slowed.dtype))
+        good = eqx.tree_at(lambda s: s.slowed, self._good, np.asarray(slowed, self._good.slowed.dtype))
         self._begin(copied(good), good, jax.tree.map(lambda a: a[:back], self.history))
 
 
@@ -188,8 +190,12 @@ def next_way_mark(epoch: int) -> int:
     return min(2 ** epoch.bit_length(), (epoch // MAX_EPOCHS + 1) * MAX_EPOCHS)
 
 
-copied = eqx.filter_jit(lambda state: jax.tree.map(jnp.copy, state))
-"""A state that stays when the other is trained on: a compiled call writes where it reads."""
+def copied(state: TrainingState) -> TrainingState:
+    """A state that stays when the other is trained on: a compiled call writes where it reads, the engine does not."""
+    return state if state.is_native else _copied(state)
+
+
+_copied = eqx.filter_jit(lambda state: jax.tree.map(jnp.copy, state))
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:
@@ -198,11 +204,14 @@ def _next_call(n_epochs: int, seconds: float) -> int:
     return max(1, min(wanted, 4 * n_epochs, MAX_EPOCHS))
 
 
-@jit_lightly
-def _finite_runs(batch: PyTree) -> Bool[Array, " runs"]:
+def _finite_runs(batch: PyTree, numpy: Any = jnp) -> Bool[AnyArray, " runs"]:
     """For every run, whether all of its numbers are finite."""
-    arrays = jax.tree.leaves(eqx.filter(batch, eqx.is_inexact_array))
-    return jnp.all(jnp.stack([jnp.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]), axis=0)
+    arrays = [a for a in jax.tree.leaves(batch) if numpy.issubdtype(a.dtype, numpy.inexact)]
+    finite = [numpy.isfinite(a).reshape(a.shape[0], -1).all(axis=1) for a in arrays]
+    return numpy.all(numpy.stack(finite), axis=0)
+
+
+_finite_runs_quickly = jit_lightly(_finite_runs)
 
 
 def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:

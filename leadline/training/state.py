@@ -1,13 +1,17 @@
 """What training carries from step to step, and how it grows."""
 
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from leadline.backend.numerics import AnyArray
 from leadline.depth.base import interval
+from leadline.inference import native
 from leadline.inference.free_energy import FreeEnergy
 from leadline.inference.model import Model
 from leadline.inference.recipes import ADAM
@@ -17,9 +21,9 @@ from leadline.training.optimiser import Optimiser, OptimiserState, init_optimise
 class Support(eqx.Module):
     """Where q(L) has mass, for every run, and whether the stored layers hold it."""
 
-    lowest: Int[Array, " runs"]
-    highest: Int[Array, " runs"]
-    fits: Bool[Array, ""]
+    lowest: Int[AnyArray, " runs"]
+    highest: Int[AnyArray, " runs"]
+    fits: Bool[AnyArray, ""]
 
     @property
     def deepest(self) -> Int[Array, ""]:
@@ -31,7 +35,7 @@ class Validated(eqx.Module):
     """What the validation part says, for every run."""
 
     terms: FreeEnergy
-    nll: Float[Array, "*runs"]
+    nll: Float[AnyArray, "*runs"]
     """Of the prediction (eq. 10), in nats per row."""
 
 
@@ -44,20 +48,25 @@ class TrainingState(eqx.Module):
     model: Model
     optimiser: OptimiserState
     best: Model
-    best_free_energy: Float[Array, " runs"]
+    best_free_energy: Float[AnyArray, " runs"]
     validated: Validated
     """As of the last epoch that was validated."""
     key: Key[Array, " runs"]
-    temperature: Float[Array, " runs"]
-    slowed: Int[Array, " runs"]
+    temperature: Float[AnyArray, " runs"]
+    slowed: Int[AnyArray, " runs"]
     """How often a run has diverged, and its learning rates were made smaller."""
-    epoch: Int[Array, ""]
-    step: Int[Array, ""]
+    epoch: Int[AnyArray, ""]
+    step: Int[AnyArray, ""]
     support: Support
 
     @property
     def capacity(self) -> int:
         return self.model.capacity
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is the engine that trains it: its arrays are NumPy's."""
+        return isinstance(self.epoch, np.ndarray)
 
 
 @eqx.filter_jit
@@ -89,20 +98,35 @@ def find_support(model: Model) -> Support:
     return Support(lowest, highest, fits)
 
 
+def native_support(model: Model) -> Support:
+    """The same by the engine."""
+    inside = native.log_masses(model.depth_posterior, model.runs[0], model.n_depths) > -np.inf
+    lowest, highest = inside.argmax(axis=1), inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
+    fits = np.array(np.all(inside.any(axis=1) & (highest <= model.capacity)))
+    return Support(lowest.astype(np.int32), highest.astype(np.int32), fits)
+
+
 def _layered(state: TrainingState) -> list[PyTree]:
     """All that has an axis of layers, after that of runs."""
     return [state.model.network.deeper, state.best.network.deeper, state.optimiser.deeper]
 
 
-@eqx.filter_jit
 def grow(state: TrainingState, layers: list[PyTree]) -> TrainingState:
     """Put layers below the stored ones; all that was there stays as it is."""
+    if state.is_native:
+        return _grown(state, layers, np.concatenate, native_support)
+    return _grow(state, layers)
+
+
+def _grown(state: TrainingState, layers: list[PyTree], join: Any, support: Any) -> TrainingState:
     grown = [
-        jax.tree.map(lambda a, b: jnp.concatenate([a, b], axis=1), *pair)
-        for pair in zip(_layered(state), layers, strict=True)
+        jax.tree.map(lambda a, b: join([a, b], axis=1), *pair) for pair in zip(_layered(state), layers, strict=True)
     ]
     state = eqx.tree_at(_layered, state, grown)
-    return eqx.tree_at(lambda s: s.support, state, find_support(state.model))
+    return eqx.tree_at(lambda s: s.support, state, support(state.model))
+
+
+_grow = eqx.filter_jit(lambda state, layers: _grown(state, layers, jnp.concatenate, find_support))
 
 
 def shelve(state: TrainingState, capacity: int) -> tuple[TrainingState, list[PyTree]]:

@@ -43,10 +43,18 @@ def test_its_normals_are_those_of_the_jax_code():
 positions = st.floats(-6, 12, width=32)
 scales = st.floats(0.05, 5, width=32)
 posteriors = st.one_of(
-    st.builds(lambda a, b, bounds: NormalDepth(a, b, 0.025, 0.975, bounds), positions, scales, st.sampled_from(["real", "integer"])),
+    st.builds(
+        lambda a, b, bounds: NormalDepth(a, b, 0.025, 0.975, bounds),
+        positions,
+        scales,
+        st.sampled_from(["real", "integer"]),
+    ),
     st.builds(NormalDepth, positions, scales),
     st.builds(lambda rate: PoissonDepth(rate, 0.95), scales),
-    st.builds(lambda a: eqx.tree_at(lambda q: q.logits, CategoricalDepth(4), jnp.array(a)), st.lists(positions, min_size=5, max_size=5)),
+    st.builds(
+        lambda a: eqx.tree_at(lambda q: q.logits, CategoricalDepth(4), jnp.array(a)),
+        st.lists(positions, min_size=5, max_size=5),
+    ),
     st.builds(FixedDepth, st.integers(0, 5)),
 )
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array, Float, Key, PyTree
 
+from leadline.backend.random import AnyKey
 from leadline.network.layers import Draw, Packable
 
 BLOCKS: "dict[str, type[Block]]" = {}
@@ -35,7 +36,7 @@ class Block(Packable):
             BLOCKS[cls.name] = cls
 
     @abc.abstractmethod
-    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
 
     @staticmethod

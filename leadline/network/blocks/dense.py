@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from leadline.backend.random import fold_in
+from leadline.backend.random import AnyKey, fold_in
 from leadline.network.blocks.base import Block
 from leadline.network.layers import Draw, GaussianLinear
 
@@ -21,7 +21,7 @@ class Dense(Block):
     layer: GaussianLinear
     head: GaussianLinear
 
-    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: Key[Array, ""], **weights: Any):
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         self.layer = GaussianLinear(n_in, width, key=fold_in(key, 0), **weights)
         self.head = GaussianLinear(width, n_outputs, key=fold_in(key, 1), **weights)
 

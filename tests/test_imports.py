@@ -18,16 +18,37 @@ ROOMS = [
 """From the top."""
 
 INSIDE = {
-    "backend": ["numerics", "random", "device", "compilation", "loops", "kernels"],
+    "backend": [
+        "numerics",
+        "native",
+        "native.build",
+        "native.library",
+        "random",
+        "device",
+        "compilation",
+        "loops",
+        "kernels",
+    ],
     "depth": ["base", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
     "likelihoods": ["mixture", "base", "numbers", "*", ""],
     "inference": [
-        *("model", "free_energy", "recipes", "montecarlo", "predict", "calibration", "restarts", "pruning", ""),
+        *(
+            "model",
+            "native",
+            "free_energy",
+            "recipes",
+            "montecarlo",
+            "predict",
+            "calibration",
+            "restarts",
+            "pruning",
+            "",
+        ),
     ],
     "files": ["whole", "checkpoints", "directories", "records", "tables", "models", ""],
     "training": [
-        *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "checkpoint", "storage"),
+        *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "progress", "run", "loop", ""),
     ],
     "estimators": ["base", "classifier", "regressor", "", "loading"],

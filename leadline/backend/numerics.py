@@ -1,7 +1,7 @@
 """Numbers that ordinary formulas would lose: small differences, far tails, positive parameters."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,10 @@ from jaxtyping import Array, Float
 
 from leadline._checks import is_traced
 
-AnyArray = Array | np.ndarray
-"""JAX's, or NumPy's where nothing is compiled."""
+if TYPE_CHECKING:
+    AnyArray = Any
+else:
+    AnyArray = Array | np.ndarray  # where nothing is compiled, NumPy's do what JAX's would
 
 
 def as_float(value: Any) -> Float[Array, "..."]:

@@ -23,9 +23,10 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
 
 
-def threefry(
-    key: tuple[UInt32[Array, "..."], UInt32[Array, "..."]], counter: tuple[UInt32[Array, "..."], UInt32[Array, "..."]]
-) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+Words = tuple[UInt32[AnyArray, "..."], UInt32[AnyArray, "..."]]
+
+
+def threefry(key: Words, counter: Words) -> Words:
     """The two words that the two words of the counter become under the two words of the key."""
     words = (*key, key[0] ^ key[1] ^ _PARITY)
     x, y = counter[0] + words[0], counter[1] + words[1]

@@ -173,6 +173,6 @@ def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], 
             sizes[free] = said.setdefault(tree, array.shape[free])
         if array.dtype != expected.dtype or list(array.shape) != sizes:
             raise DamagedError(f"its {name} is of another kind")
-        array = array if isinstance(leaf, np.ndarray) else jax.device_put(array)
+        array: Any = array if isinstance(leaf, np.ndarray) else jax.device_put(array)
         leaves.append(jax.random.wrap_key_data(array) if is_key(leaf) else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves), seconds

@@ -8,13 +8,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, check_integer, is_traced
+from leadline.backend.numerics import AnyArray
 from leadline.depth import DepthDistribution
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Packable
 from leadline.network.unbounded import UnboundedNetwork
 
 
-def check_fits(name: str, highest: Int[Array, "*runs"], capacity: int) -> Int[Array, "*runs"]:
+def check_fits(name: str, highest: Int[AnyArray, "*runs"], capacity: int) -> Int[AnyArray, "*runs"]:
     """The deepest depth of the support of q(L), which must lie within the layers that a model stores."""
     if not is_traced(highest) and np.any(np.asarray(highest) > capacity):
         raise InvalidArgumentError(

@@ -9,7 +9,7 @@ from jaxtyping import Float, Key, PyTree
 
 from leadline.backend.device import backend
 from leadline.backend.native import library
-from leadline.backend.numerics import softplus_inverse
+from leadline.backend.numerics import as_float, softplus_inverse
 from leadline.depth import DepthDistribution
 from leadline.inference.model import Model
 from leadline.network.blocks import Dense
@@ -44,7 +44,7 @@ def kinds_of(distribution: DepthDistribution, n_runs: int) -> Any:
     """One of `DepthKind` for every run."""
     given: dict[str, Any] = {"family": _FAMILIES[type(distribution).__name__]}
     given["n_numbers"] = numbers_of(distribution, n_runs).shape[1]
-    given["floor"] = float(softplus_inverse(np.float32(getattr(distribution, "lowest", 1.0))))
+    given["floor"] = float(softplus_inverse(as_float(getattr(distribution, "lowest", 1.0))))
     for name in ("lower_quantile", "upper_quantile"):
         given[name] = float(getattr(distribution, name, name == "upper_quantile"))
     given["integer_bounds"] = getattr(distribution, "bounds", "real") == "integer"

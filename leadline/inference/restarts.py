@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
+from leadline.backend.numerics import AnyArray
 from leadline.backend.random import fold_in, words_of
 from leadline.inference import native, predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, calibrate, no_calibration
@@ -35,7 +36,7 @@ def evaluation_keys(models: Model, seed: int | list[int], purpose: int = _TEST) 
     return keys_of(fold_in(words, purpose))
 
 
-def keys_of(words: UInt32[np.ndarray, "runs 2"]) -> Key[Array, " runs"]:
+def keys_of(words: UInt32[AnyArray, "runs 2"]) -> Key[Array, " runs"]:
     """The keys that have these words."""
     return jax.random.wrap_key_data(words, impl="threefry2x32")
 

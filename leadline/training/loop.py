@@ -9,13 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Shaped
 
 from leadline._checks import InvalidArgumentError
 from leadline._identity import identity
 from leadline.backend.compilation import jit_lightly, make_room
 from leadline.backend.device import backend
-from leadline.backend.numerics import as_float
+from leadline.backend.numerics import AnyArray, as_float
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
 from leadline.depth.side_by_side import kind_of, side_by_side
@@ -107,7 +107,7 @@ def init_models(
     block: str = "dense",
     width: int = 32,
     capacity: int | None = None,
-    key: Key[Array, " runs"],
+    key: Shaped[AnyArray, "runs ..."],
 ) -> Model:
     """Untrained models, one per key, on a leading axis of runs.
 
@@ -115,7 +115,7 @@ def init_models(
         n_inputs, likelihood: of the problem.
         depth, recipe, block, width: as in `Settings`.
         capacity: the number of hidden layers stored.
-        key: one for every run.
+        key: one for every run, or its two words: then the engine draws, and the arrays are NumPy's.
 
     Returns:
         The models, as `train` takes them to start from.

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Bool, PyTree
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.numerics import AnyArray
@@ -92,7 +92,7 @@ class Run:
         make_pace: Callable[[], Paces],
         seeds: np.ndarray,
         watch: Watch,
-        train_epochs: Callable[[Plan, TrainingState, Array], tuple[TrainingState, History]],
+        train_epochs: Callable[[Plan, TrainingState, Any], tuple[TrainingState, History]],
         checkpoints: Checkpoints | None,
     ):
         self._plan, self._storage, self._make_pace = plan, storage, make_pace

@@ -40,8 +40,7 @@ def test_its_normals_are_those_of_the_jax_code():
     assert abs(ours.mean()) < 4 / np.sqrt(100_000)
 
 
-positions = st.floats(-6, 12, width=32)
-scales = st.floats(0.05, 5, width=32)
+positions, scales = st.floats(-6, 12), st.floats(0.05, 5)
 posteriors = st.one_of(
     st.builds(
         lambda a, b, bounds: NormalDepth(a, b, 0.025, 0.975, bounds),

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from typing import Any
@@ -104,7 +103,7 @@ def at(array: np.ndarray | None) -> int | None:
     return array.ctypes.data
 
 
-def log_masses(kinds: Sequence[Any], numbers: np.ndarray, n_depths: int) -> np.ndarray:
+def log_masses(kinds: Any, numbers: np.ndarray, n_depths: int) -> np.ndarray:
     """ln P(L) for L = 0 .. n_depths - 1 of every run, [runs, depths]."""
     result = np.empty((len(kinds), n_depths))
     for kind, own, row in zip(kinds, np.ascontiguousarray(numbers, np.float32), result, strict=True):

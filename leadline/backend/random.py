@@ -59,9 +59,9 @@ def fold_in(key: Any, data: int | Int[Array, ""]) -> Any:
     """`jax.random.fold_in`, bit for bit, for compiled programs (one by one, its operations take long), and for keys as
     NumPy's words, [..., 2]."""
     if isinstance(key, np.ndarray):
-        zero, number = np.zeros(key.shape[:-1], np.uint32), np.full(key.shape[:-1], data, np.uint32)
-        with np.errstate(over="ignore"):
-            return np.stack(threefry((key[..., 0], key[..., 1]), (zero, number)), axis=-1)
+        rows = key.reshape(-1, 2)
+        counter = np.zeros(len(rows), np.uint32), np.full(len(rows), data, np.uint32)
+        return np.stack(threefry((rows[:, 0], rows[:, 1]), counter), axis=-1).reshape(key.shape)
     data = jnp.asarray(data).astype(jnp.uint32)
     return jax.random.wrap_key_data(jnp.stack(fold_words(_words(key), data)), impl="threefry2x32")
 

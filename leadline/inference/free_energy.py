@@ -19,10 +19,10 @@ class FreeEnergy(eqx.Module):
     weight_kl: Float[AnyArray, "*runs"]
 
     @property
-    def total(self) -> Float[Array, "*runs"]:
+    def total(self) -> Float[AnyArray, "*runs"]:
         return self.tempered(1.0)
 
-    def tempered(self, temperature: float | Float[Array, "*runs"]) -> Float[Array, "*runs"]:
+    def tempered(self, temperature: float | Float[AnyArray, "*runs"]) -> Float[AnyArray, "*runs"]:
         """The free energy with the weight KL multiplied by `temperature`."""
         if isinstance(temperature, float) and temperature == 0:  # leave it out: 0 times an infinite KL is not 0
             return self.expected_nll + self.depth_kl

@@ -62,7 +62,7 @@ def train_epochs(plan: Plan, state: TrainingState, n_epochs: Any) -> tuple[Train
     """
     trained, history, reached = _train(plan, state, int(n_epochs))
     if not reached[:, 2].all():
-        first = min(map(tuple, reached[reached[:, 2] == 0, :2]))
+        first = min((int(epoch), int(step)) for epoch, step, fits in reached if not fits)
         trained, history, reached = _train(plan, state, int(n_epochs), first)
     return trained, history
 

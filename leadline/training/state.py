@@ -26,7 +26,7 @@ class Support(eqx.Module):
     fits: Bool[AnyArray, ""]
 
     @property
-    def deepest(self) -> Int[Array, ""]:
+    def deepest(self) -> Any:
         """The deepest depth that any run needs."""
         return self.highest.max()
 

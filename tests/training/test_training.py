@@ -30,6 +30,7 @@ from leadline import (
     train,
     uncertainty,
 )
+from leadline.backend.device import Backend, pretending
 from leadline.datasets import spiral_parts
 from leadline.inference.recipes import TEMPERATURES
 from leadline.training import loop
@@ -103,6 +104,7 @@ def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, dep
     assert int(without.optimiser.first["layer"].count[0]) == 2 * 3
 
 
+@pretending(Backend("cpu"))
 def test_capacity_follows_the_depth_and_changes_nothing(caplog):
     """A depth that runs away: the capacity doubles twice, with one compilation each, to the bits of a large start."""
     capacities, epochs = [], 60
@@ -162,6 +164,7 @@ def test_a_model_that_is_the_best_while_layers_are_on_the_shelf_has_them_as_they
     np.testing.assert_array_equal(best[1, waiting], old[1, waiting])
 
 
+@pretending(Backend("cpu"))
 def test_similar_data_and_other_lengths_do_not_compile_again(caplog):
     recipe = dataclasses.replace(RECIPES["written"], warm_up_power=1.23)  # not compiled by another test
     run = partial(train_on, likelihood=LIKELIHOOD, width=4, batch_size=32, depth="categorical", seeds=[0])
@@ -190,6 +193,7 @@ class TwoDepths(DepthDistribution):
         return jnp.concatenate([masses, jnp.full(n - 2, -jnp.inf)])
 
 
+@pretending(Backend("cpu"))
 def test_a_family_of_ones_own_compiles_once_though_its_numbers_are_weakly_typed(caplog):
     depth = TwoDepths(jnp.array(0.0)), TwoDepths(jnp.array(0.3))
     assert depth[0].log_odds.weak_type

@@ -43,7 +43,11 @@ import_seconds = time.perf_counter() - started
 import equinox as eqx  # noqa: E402
 import numpy as np  # noqa: E402
 
-from leadline.training.epochs import train_step  # noqa: E402
+from leadline.inference.restarts import keys_of  # noqa: E402
+from leadline.training import native  # noqa: E402
+from leadline.training.data import make_parts, make_tables  # noqa: E402
+from leadline.training.epochs import Plan, train_step  # noqa: E402
+from leadline.training.pace import Clock  # noqa: E402
 from leadline.training.state import TrainingState, init_state  # noqa: E402
 from leadline.training.storage import Storage  # noqa: E402
 
@@ -90,6 +94,36 @@ def leadline_steps(
 
     program = jax.jit(lambda arrays: jax.lax.fori_loop(0, STEPS, one_step, arrays))
     return lambda: jax.block_until_ready(program(arrays))
+
+
+def engine_steps(recipe_name: str, *, highest: int) -> Callable[[], None]:
+    """STEPS training steps with depths 0 .. highest active, by the engine."""
+    recipe = dataclasses.replace(leadline.RECIPES[recipe_name], depth_learning_rate=0.0, unfreeze=False)
+    scale = (highest + 0.5) / 2.2414
+    depth = (leadline.NormalDepth(0.0, 1.15), leadline.NormalDepth(0.0, scale, 0.025, 0.975, recipe.bounds))
+    words = np.array([[0, 1]], np.uint32)
+    likelihood = leadline.CategoricalLikelihood(N_CLASSES)
+    models = leadline.init_models(N_INPUTS, likelihood, depth=depth, recipe=recipe, width=WIDTH, key=words)
+    state = native.init_state(models, keys_of(words), np.full(1, recipe.temperature))
+    state = eqx.tree_at(lambda s: s.epoch, state, np.array(1, np.int32))  # the first epoch looks at the validation part
+    x = np.random.default_rng(0).normal(size=(N_DATA, N_INPUTS))
+    rows = x, (x[:, 0] > 0).astype(int)
+    problem = leadline.Problem(rows, (rows[0][:8], rows[1][:8]), likelihood)
+    parts, _ = make_parts(make_tables([problem]), [problem], (1, 1, 1), [0])
+    plan = Plan(
+        **parts,
+        clock=jax.tree.map(lambda a: np.asarray(a)[None], Clock(0, 2e6, 10**6)),
+        validate_every=jnp.array(10**6),
+        learning_rate=jnp.array(0.005),
+        depth_learning_rate=jnp.array(0.0),
+        recipe=recipe.compiled(),
+        batch_size=BATCH,
+    )
+
+    def run() -> None:
+        native.train_epochs(plan, state, STEPS * BATCH // N_DATA)
+
+    return run
 
 
 class Compiled(Exception):  # noqa: N818
@@ -191,6 +225,7 @@ def main() -> None:
     compile_seconds = compile_elsewhere()
     contestants = {"floor": floor_steps(arguments.highest)}
     for name in leadline.RECIPES:
+        contestants[f"{name}, engine"] = engine_steps(name, highest=arguments.highest)
         contestants[name] = leadline_steps(name, capacity=arguments.capacity, highest=arguments.highest)
     contestants |= peers(arguments.highest)
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -224,8 +259,8 @@ def main() -> None:
     )
     print(f"{'':24s}{'ms a step':>12s}{'x floor':>10s}{'x leadline':>12s}")
     for name, value in median.items():
-        print(f"{name:24s}{value:12.3f}{value / median['floor']:10.2f}{value / median['leadline']:12.2f}")
-    print(f"compile training on {len(ALL_CORES)} cores: {compile_seconds:.1f} s")
+        print(f"{name:24s}{value:12.3f}{value / median['floor']:10.2f}{value / median['leadline, engine']:12.2f}")
+    print(f"first epoch of a training on {len(ALL_CORES)} cores: {compile_seconds:.1f} s")
     print(f"import leadline: {import_seconds:.2f} s, of which jax {jax_seconds:.2f} s")
     if arguments.json:
         with open(arguments.json, "w") as file:

@@ -1,83 +1,61 @@
 """Leadline: Bayesian neural networks that learn their own depth."""
+# ruff: noqa: F401
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from leadline._checks import InvalidArgumentError
 from leadline._version import __version__
-from leadline.backend.compilation import keep_programs
-from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
-from leadline.inference.free_energy import FreeEnergy, free_energy
-from leadline.inference.model import Model, run_model
-from leadline.inference.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
-from leadline.inference.pruning import Pruning, effective_width, prune
-from leadline.inference.recipes import RECIPES, Recipe
-from leadline.likelihoods import (
-    CategoricalLikelihood,
-    GaussianLikelihood,
-    HeteroscedasticLikelihood,
-    Likelihood,
-    NumberLikelihood,
-)
-from leadline.network.blocks import Block
-from leadline.network.layers import GaussianLinear
-from leadline.network.unbounded import UnboundedNetwork
-from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
 
 if TYPE_CHECKING:
+    from leadline._checks import InvalidArgumentError
+    from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
     from leadline.estimators import DepthClassifier, DepthRegressor
     from leadline.estimators.loading import load
+    from leadline.inference.free_energy import FreeEnergy, free_energy
+    from leadline.inference.model import Model, run_model
+    from leadline.inference.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
+    from leadline.inference.pruning import Pruning, effective_width, prune
+    from leadline.inference.recipes import RECIPES, Recipe
+    from leadline.likelihoods import (
+        CategoricalLikelihood,
+        GaussianLikelihood,
+        HeteroscedasticLikelihood,
+        Likelihood,
+        NumberLikelihood,
+    )
+    from leadline.network.blocks import Block
+    from leadline.network.layers import GaussianLinear
+    from leadline.network.unbounded import UnboundedNetwork
+    from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
 
-__all__ = [
-    "RECIPES",
-    "Block",
-    "CategoricalDepth",
-    "CategoricalLikelihood",
-    "DepthClassifier",
-    "DepthDistribution",
-    "DepthRegressor",
-    "FixedDepth",
-    "FreeEnergy",
-    "GaussianLikelihood",
-    "GaussianLinear",
-    "HeteroscedasticLikelihood",
-    "InvalidArgumentError",
-    "Likelihood",
-    "Model",
-    "NormalDepth",
-    "NumberLikelihood",
-    "PoissonDepth",
-    "Problem",
-    "Pruning",
-    "Recipe",
-    "Settings",
-    "Trained",
-    "TrainingDivergedError",
-    "UnboundedNetwork",
-    "Uncertainty",
-    "Units",
-    "Watch",
-    "__version__",
-    "effective_width",
-    "evaluate_free_energy",
-    "free_energy",
-    "init_models",
-    "load",
-    "log_likelihood",
-    "predict",
-    "prune",
-    "run_model",
-    "train",
-    "uncertainty",
-]
+_PLACES = {
+    "_checks": "InvalidArgumentError",
+    "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
+    "estimators": "DepthClassifier DepthRegressor",
+    "estimators.loading": "load",
+    "inference.free_energy": "FreeEnergy free_energy",
+    "inference.model": "Model run_model",
+    "inference.predict": "Uncertainty evaluate_free_energy log_likelihood predict uncertainty",
+    "inference.pruning": "Pruning effective_width prune",
+    "inference.recipes": "RECIPES Recipe",
+    "likelihoods": ("CategoricalLikelihood GaussianLikelihood HeteroscedasticLikelihood Likelihood NumberLikelihood"),
+    "network.blocks": "Block",
+    "network.layers": "GaussianLinear",
+    "network.unbounded": "UnboundedNetwork",
+    "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
+}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}
 
-keep_programs()  # before JAX compiles for the first time: later it would not be heard
+__all__ = ["__version__", *_PLACE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators come when asked for: scikit-learn takes a second to import, and not everybody needs it."""
-    if name in ("DepthClassifier", "DepthRegressor", "load"):
-        from leadline import estimators
-        from leadline.estimators import loading
+    """What is public comes when it is asked for: JAX and scikit-learn take a second to import."""
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"leadline.{_PLACE_OF[name]}"), name)
+    return value
 
-        return getattr(loading if name == "load" else estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

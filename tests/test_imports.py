@@ -19,15 +19,8 @@ ROOMS = [
 
 INSIDE = {
     "backend": [
-        "numerics",
-        "native",
-        "native.build",
-        "native.library",
-        "random",
-        "device",
-        "compilation",
-        "loops",
-        "kernels",
+        *("numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
+        *("kernels", ""),
     ],
     "depth": ["base", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],

@@ -1,6 +1,25 @@
 """The command line: arguments in, one call, text out."""
 
-from leadline.cli import spirals, tables  # the commands, which hang themselves on the app
-from leadline.cli.app import app, main
+import sys
 
-__all__ = ["app", "main", "spirals", "tables"]
+from leadline._version import __version__
+
+__all__ = ["main"]
+
+_LOADING = "leadline: loading ..."
+
+
+def main() -> None:
+    """Run the command line: what needs nothing is answered at once, and who has to wait sees why."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"leadline {__version__}")
+        return
+    waiting = sys.stderr is not None and sys.stderr.isatty() and "--quiet" not in sys.argv
+    if waiting:
+        print(_LOADING, end="\r", file=sys.stderr, flush=True)
+    from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
+    from leadline.cli.app import run
+
+    if waiting:
+        print(" " * len(_LOADING), end="\r", file=sys.stderr, flush=True)
+    run()

@@ -94,7 +94,7 @@ def _cut_off(out: Path) -> str:
     return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
     warnings.showwarning = _show_warning
     try:

@@ -59,8 +59,7 @@ def free_energy(
         The terms of F, in nats.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
-    if highest is None:
-        highest = check_fits("model", model.support()[1], model.capacity)
+    highest = check_fits("model", model.support()[1], model.capacity) if highest is None else highest
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()
     scale = 1.0 if n_data is None else n_data / n_batch

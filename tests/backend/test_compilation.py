@@ -13,7 +13,8 @@ from leadline.backend.compilation import make_room
 
 # 0.1 s of compilation, and whether it was spent
 COMPILE = """if True:
-    import jax, leadline
+    import jax
+    from leadline import train
     import jax.numpy as jnp
     hits = []
     jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))

@@ -3,7 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli import app
+from leadline.cli import spirals, tables  # noqa: F401
+from leadline.cli.app import app
 from tests.torture import _write_data, outputs
 
 FIT = "fit {data}/table.csv --target label --epochs 6 --restarts 2 --quiet --out {out}"

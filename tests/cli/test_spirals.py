@@ -95,6 +95,7 @@ def test_ctrl_c_keeps_what_was_trained_and_the_next_run_may_replace_it(tmp_path)
 def test_ctrl_c_while_compiling_ends_at_once(tmp_path, monkeypatch):
     """Nothing is written, and the interpreter does not end under JAX's feet, which crashes now and then."""
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "0")
+    monkeypatch.setenv("LEADLINE_NATIVE", "0")
     end = "import atexit; atexit.register(print, 'the interpreter ends')"
     command = (sys.executable, "-c", f"{end}; from leadline.cli import main; main()")
     stdout, stderr = ctrl_c_after(

@@ -288,9 +288,9 @@ def test_it_works_in_a_pipeline_and_a_grid_search():
     np.testing.assert_array_equal(search.predict_proba(X), pipeline.fit(x, y).predict_proba(X))
 
 
-def test_five_folds_compile_the_training_once(folds):
+def test_five_folds_compile_nothing(folds):
     scores, messages = folds
-    assert sum("Finished XLA compilation" in r and "train_epochs" in r for r in messages) == 1
+    assert not any("Finished XLA compilation" in r for r in messages)
     assert len(scores) == 5
     assert np.mean(scores) > 0.6
 

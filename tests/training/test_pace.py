@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy
-from leadline.inference.restarts import restart_keys
+from leadline.inference.restarts import keys_of, restart_keys
 from leadline.training import loop
 from leadline.training.data import held_out, n_held_out
 from leadline.training.pace import FLAT_STEPS, MIN_LOOKS, MIN_STEPS, SCHEDULED, FixedLength, OwnLength, Paces
@@ -274,7 +274,7 @@ def test_the_same_seed_gives_the_same_bits_at_its_own_length(run, training):
 def test_a_row_of_weight_three_costs_as_much_as_three_rows(training):
     """Every weight sample is one for all rows, so that copies of a row cost the same."""
     x, y, weight = X[:25], Y[:25], WEIGHT[:25]
-    key = jnp.stack(restart_keys(3, 2))
+    key = keys_of(restart_keys(3, 2))
     merged = evaluate_free_energy(training.model, x, y, weight=weight, key=key)
     copied = evaluate_free_energy(training.model, np.repeat(x, weight, axis=0), np.repeat(y, weight), key=key)
     plain = evaluate_free_energy(training.model, x, y, key=key)

@@ -13,6 +13,7 @@ import typer
 
 from leadline._checks import InvalidArgumentError, naming
 from leadline._version import __version__
+from leadline.backend.native.library import EngineMissingWarning
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
 from leadline.files.directories import CHECKPOINTS, RECORD, output
 from leadline.files.records import Record, write_record
@@ -114,7 +115,7 @@ def run() -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Ours is a note to the user; all others look as ever."""
-    if issubclass(category, CheckpointWarning | TrainingSlowedWarning):
+    if issubclass(category, CheckpointWarning | TrainingSlowedWarning | EngineMissingWarning):
         typer.echo(f"leadline: note: {message}", err=True)
     else:
         _show_any_warning(message, category, *where)

@@ -1,5 +1,7 @@
 """The objective: the variational free energy (eq. 8, 9)."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -59,13 +61,13 @@ def free_energy(
         The terms of F, in nats.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
-    highest = check_fits("model", model.support()[1], model.capacity) if highest is None else highest
+    deepest: Any = check_fits("model", model.support()[1], model.capacity) if highest is None else highest
     weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
     n_batch = weight.sum()
     scale = 1.0 if n_data is None else n_data / n_batch
 
     batch_nll, weight_kl = model.network.depths(
-        x, nll_of_rows, (y, weight), model.likelihood, highest=highest, key=key, draw=draw
+        x, nll_of_rows, (y, weight), model.likelihood, highest=deepest, key=key, draw=draw
     )
     return terms_by_depth(model, scale * batch_nll, weight_kl)
 

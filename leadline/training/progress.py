@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from leadline.backend.device import backend
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -39,12 +41,12 @@ class _Line:
         self._last = time.monotonic()
         given: dict[str, Any] = {"console": self._console, "disable": not self._live, "transient": True}
         self._bar = Bar(*columns, **given, speed_estimate_period=120)
-        self._row = self._bar.add_task("compiling ...", total=total, **fields)
+        self._row = self._bar.add_task(_beginning(), total=total, **fields)
 
     def __enter__(self) -> Any:
         self._bar.start()
         if not self._live:
-            self._console.print("compiling ...")
+            self._console.print(_beginning())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -93,3 +95,8 @@ class GridLine(_Line):
 
 def _of(epochs: int | None) -> str:
     return "" if epochs is None else f"/{epochs}"
+
+
+def _beginning() -> str:
+    """What happens before the first epoch; what the engine does not know is compiled all the same."""
+    return "beginning ..." if backend().has_engine else "compiling ..."

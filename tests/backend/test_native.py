@@ -171,3 +171,21 @@ def test_without_a_compiler_there_is_a_sentence(tmp_path):
     done = subprocess.run([sys.executable, build.__file__], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "The engine was not built: there is no C++ compiler (CXX, c++, g++ or clang++).\n"
+
+
+def test_without_the_engine_there_is_a_word_once_and_everything_works(tmp_path):
+    """As after an installation without a compiler; and a build from other sources is none."""
+    code = """if True:
+        import warnings
+        from leadline.backend.native import build
+        build.source = lambda: "other"
+        from leadline.backend.device import backend
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            print(backend().has_engine, backend().has_engine, *[str(one.message)[:36] for one in said])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False the engine for CPUs is not built, an\n"
+    env = {**os.environ, "LEADLINE_NATIVE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import warnings
 from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 from typing import Any
@@ -66,9 +67,25 @@ Question = _structure(
 )
 
 
+class EngineMissingWarning(UserWarning):
+    """The engine was not built: a training on a CPU has to be compiled first, and is slower."""
+
+
 @cache
 def engine() -> Any:
-    """The library for this machine; None where it was not built, not from these sources, or does not start."""
+    """The library for this machine; None, and a word about it, where it was not built, or not from these sources."""
+    library = _found()
+    if library is None:
+        warnings.warn(
+            "the engine for CPUs is not built, and everything goes through JAX, which compiles first and is slower; "
+            "`python -m leadline.backend.native.build` builds it with a C++ compiler, LEADLINE_NATIVE=0 leaves it out.",
+            EngineMissingWarning,
+            stacklevel=2,
+        )
+    return library
+
+
+def _found() -> Any:
     try:
         plain = ctypes.CDLL(str(build.library(0)))
         level = min(plain.leadline_level(), max(build.LEVELS))

@@ -67,10 +67,7 @@ def fit(
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
-            typer.echo(
-                f"expecting {_duration(least)} to {_duration(most)} on one core, compilation included, and "
-                f"{memory / 1e9:.1f} GB of memory"
-            )
+            typer.echo(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(parts.x, parts.y)
         record = record_of(estimator, parts, fmt, table.name)
@@ -194,4 +191,4 @@ def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{seconds / 60:.0f} min"

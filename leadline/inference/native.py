@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Key, PyTree
 
+from leadline._checks import InvalidArgumentError
 from leadline.backend.device import backend
 from leadline.backend.native import library
 from leadline.backend.numerics import as_float, softplus_inverse
@@ -93,6 +94,7 @@ def describe(
     network, likelihood = model.network, model.likelihood
     layer = network.first.layer
     layer = layer.unpack() if hasattr(layer, "structure") else layer
+    _check_sizes(model, layer.prior, learned)
     opening = np.ascontiguousarray(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
     posterior = kinds_of(model.depth_posterior, n_runs)
     log_prior = log_masses(model.depth_prior, n_runs, model.capacity + 2)
@@ -118,6 +120,23 @@ def describe(
         key=library.at(key),
     )
     return Described(described, {**arrays, "posterior": posterior})
+
+
+def _check_sizes(model: Model, prior: str, learned: dict[str, np.ndarray]) -> None:
+    """The engine reads where the sizes say that there are numbers; so there must be."""
+    network = model.network
+
+    def n(n_out: int, n_in: int) -> int:
+        return 2 * n_out * (n_in + 1) + (n_out + n_in if prior == "unit" else 0)
+
+    head, deeper = n(network.n_outputs, network.width), n(network.width, network.width)
+    sizes = {"first_layer": (n(network.width, network.n_inputs),), "first_head": (head,)}
+    sizes |= {"deeper_layer": (network.capacity, deeper), "deeper_head": (network.capacity, head)}
+    sizes["noise"] = (getattr(model.likelihood, "n_targets", 0),)
+    for name, size in sizes.items():
+        if learned[name].shape != (*model.runs, *size):
+            what = f"must have {size} numbers for each of {model.runs[0]} runs, got {learned[name].shape}"
+            raise InvalidArgumentError(f"`models`: its {name.replace('_', ' ')} {what}.")
 
 
 def layers_of(model: Model) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from sklearn.model_selection import train_test_split
 
 from leadline import metrics
 from leadline._checks import InvalidArgumentError
+from leadline.backend.device import backend
+from leadline.backend.native.library import n_threads
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.files.records import Record
 from leadline.files.tables import TableFormat, encode, targets
@@ -73,10 +75,11 @@ def make_estimator(task: str, settings: Settings, *, noise: str = "constant", ve
 
 
 def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple[float, float, float]:
-    """The least and the most seconds that a fit usually takes, and its memory in bytes; rough, for one CPU core.
+    """The least and the most seconds that a fit usually takes on a CPU, and its memory in bytes; rough.
 
-    A step costs 2 ms and its multiplications, of which a core does 25 in a nanosecond; an ordinary table needs as many
-    steps as `OwnLength` makes at least, or ten times as many. Compilation takes 15 s.
+    A core of the engine does 20 multiplications in a nanosecond; an ordinary table needs as many steps as `OwnLength`
+    makes at least, or ten times as many. Without the engine there is one core, a step costs 2 ms more, and compilation
+    takes 15 s.
     """
     settings = estimator.settings().resolved(estimator._likelihood)
     n_restarts, width = settings.n_restarts or 1, settings.width
@@ -86,9 +89,12 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
     batch = min(n_rows, settings.batch_size)
     products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
     steps_per_epoch = -(-n_rows // batch)
-    least = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch) * (0.002 + products / 25e9)
-    memory = 4e8 + 40 * parts.x.size + 300 * n_restarts * width * (n_inputs + 8 * width)
-    return 15 + least, 15 + 10 * least, memory
+    memory = 3e8 + 40 * parts.x.size + 300 * n_restarts * width * (n_inputs + 8 * width)
+    by_engine = backend().has_engine
+    begin, more, cores = (0.2, 1e-4, min(n_restarts, n_threads())) if by_engine else (15, 0.002, 1)
+    steps = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch)
+    least = steps * (more + products / 20e9) / cores
+    return begin + least, begin + 10 * least, memory
 
 
 def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -> Record:

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline import CategoricalDepth, CategoricalLikelihood, FixedDepth, NormalDepth, PoissonDepth
+from leadline import (
+    CategoricalDepth,
+    CategoricalLikelihood,
+    FixedDepth,
+    InvalidArgumentError,
+    NormalDepth,
+    PoissonDepth,
+)
 from leadline.backend.device import Backend, backend, pretending
 from leadline.backend.native import build, library
 from leadline.backend.random import normal
@@ -189,3 +196,10 @@ def test_without_the_engine_there_is_a_word_once_and_everything_works(tmp_path):
     env = {**os.environ, "LEADLINE_NATIVE": "0"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+def test_a_model_of_odd_sizes_is_refused_before_the_engine_reads_it():
+    models, key = _models(CategoricalLikelihood(2), "normal")
+    cut = eqx.tree_at(lambda m: m.network.deeper.head.weight_raw, models, replace_fn=lambda a: a[..., :-1])
+    with pytest.raises(InvalidArgumentError, match="its deeper head must have"):
+        predict(cut, np.zeros((3, 3)), n_samples=2, key=key)

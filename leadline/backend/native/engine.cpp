@@ -5,7 +5,9 @@
 // depends on no other, so runs are divided among threads and their bits do not depend on how.
 #include <atomic>
 #include <cstddef>
+#include <new>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "depth.h"
@@ -471,17 +473,27 @@ class Run {
     }
 };
 
-// `do(i)` for i = 0 .. n - 1, divided among threads.
-template <class Do>
-void divide(int n, int n_threads, Do task) {
+// `task(i)` for i = 0 .. n - 1, divided among threads; whether there was memory for all.
+template <class Task>
+bool divide(int n, int n_threads, Task task) {
     std::atomic<int> next{0};
+    std::atomic<bool> enough{true};
     auto work = [&] {
-        for (int i; (i = next++) < n;) task(i);
+        try {
+            for (int i; (i = next++) < n && enough;) task(i);
+        } catch (const std::bad_alloc&) {
+            enough = false;
+        }
     };
     std::vector<std::thread> threads;
-    for (int t = 1; t < std::min(n, n_threads); t++) threads.emplace_back(work);
+    try {
+        for (int t = 1; t < std::min(n, n_threads); t++) threads.emplace_back(work);
+    } catch (const std::system_error&) {
+        // the system has no more threads: those there are do it
+    }
     work();
     for (std::thread& thread : threads) thread.join();
+    return enough;
 }
 
 }  // namespace
@@ -596,13 +608,14 @@ const char* leadline_source() { return SOURCE; }
 
 int leadline_block() { return BLOCK; }
 
-void leadline_train(const Plan* plan) {
-    divide(plan->network.n_runs, plan->n_threads, [&](int run) { Run(*plan, run).train(); });
+// Both: whether there was memory enough.
+int leadline_train(const Plan* plan) {
+    return divide(plan->network.n_runs, plan->n_threads, [&](int run) { Run(*plan, run).train(); });
 }
 
-void leadline_evaluate(const Question* question) {
+int leadline_evaluate(const Question* question) {
     const int blocks = (question->n_rows + BLOCK - 1) / BLOCK;
-    divide(question->network.n_runs * blocks, question->n_threads, [&](int i) { answer(*question, i / blocks, i % blocks); });
+    return divide(question->network.n_runs * blocks, question->n_threads, [&](int i) { answer(*question, i / blocks, i % blocks); });
 }
 
 // The KL of every layer and head, [runs, capacity + 1] each.

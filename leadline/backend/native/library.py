@@ -100,9 +100,16 @@ def _found() -> Any:
     library.leadline_kl.argtypes = [POINTER(Network), c_void_p, c_void_p]
     library.leadline_masses.argtypes = [POINTER(DepthKind), c_void_p, c_int32, c_void_p, c_void_p]
     library.leadline_normals.argtypes = [c_uint32, c_uint32, c_int64, c_void_p]
-    for name in ("train", "evaluate", "kl", "masses", "normals"):
+    for name in ("kl", "masses", "normals"):
         getattr(library, f"leadline_{name}").restype = None
+    for name in ("train", "evaluate"):
+        getattr(library, f"leadline_{name}").errcheck = _check_memory
     return library
+
+
+def _check_memory(enough: int, function: Any, arguments: Any) -> None:
+    if not enough:
+        raise MemoryError("the engine has not enough memory; take fewer restarts, a smaller batch or a smaller width")
 
 
 def n_threads() -> int:

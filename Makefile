@@ -9,10 +9,10 @@ spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 500 --out runs/spiral --force
 
 test: $(VENV)/developed lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: $(VENV)/developed lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # scikit-learn's own checks of both estimators: minutes, nearly all of it compilation
 check-estimators: $(VENV)/developed
@@ -39,7 +39,7 @@ lowest:
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints/lowest.txt --editable ".[dev]"
 	$(VENV)-lowest/bin/python -m pip check
-	$(VENV)-lowest/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(VENV)-lowest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 wheel: $(VENV)/developed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

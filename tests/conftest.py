@@ -25,7 +25,10 @@ import jax
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
-LONG = ("test_seams", "test_training", "test_docs", "test_kernels", "test_tables", "test_reproduce", "test_estimators")
+LONG = (
+    *("test_seams", "test_kernels", "test_training", "test_docs", "test_recipes", "test_native", "test_reproduce"),
+    *("test_tables", "test_free_energy", "test_unbounded", "test_spirals", "test_fuzz", "test_compilation"),
+)
 
 
 def pytest_collection_modifyitems(items):

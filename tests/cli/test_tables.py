@@ -39,7 +39,7 @@ def test_fit_says_what_it_does_and_writes_a_model_and_a_record(classes):
         "L = 0",
     ):
         assert words in done.stdout
-    assert "compiling" in done.stderr
+    assert "beginning" in done.stderr
     record = json.loads((directory / "run" / "record.json").read_text())
     assert (record["n_rows"], record["n_test"], record["n_features"]) == (120, 12, 3)
     assert record["classes"] == ["big", "small"]

@@ -357,7 +357,7 @@ def test_the_most_epochs_are_not_exceeded(max_iter):
 
 def test_a_progress_line_is_shown_where_it_is_asked_for(capsys):
     brief(verbose=True).fit(X[TRAIN], Y[TRAIN])
-    assert "compiling" in capsys.readouterr().err
+    assert "beginning" in capsys.readouterr().err
     brief().fit(X[TRAIN], Y[TRAIN])
     assert capsys.readouterr().err == ""
 

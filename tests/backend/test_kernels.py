@@ -48,7 +48,7 @@ SIZES = {"even": (2, 2, 16, 64), "odd": (3, 5, 7, 70), "inputs": (18, 2, 5, 20)}
 @pytest.mark.parametrize(
     ("size", "noise"),
     [
-        ("even", "local"),
+        pytest.param("even", "local", marks=pytest.mark.slow),
         ("odd", "weights"),
         ("inputs", "local"),
         pytest.param("even", "weights", marks=pytest.mark.slow),

@@ -165,7 +165,11 @@ def test_a_step_descends_the_batch_objective(recipe):
             np.testing.assert_allclose(10 * a[0], b, rtol=GRADIENT, atol=GRADIENT * float(jnp.abs(b).max()) + 1e-6)
 
 
-@pytest.mark.parametrize("recipe", [RECIPES["leadline"], RECIPES["published"]], ids=["local", "weights"])
+@pytest.mark.parametrize(
+    "recipe",
+    [RECIPES["leadline"], pytest.param(RECIPES["published"], marks=pytest.mark.slow)],
+    ids=["local", "weights"],
+)
 def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkeypatch):
     """Two runs of other depths, by loops and by masks."""
     keys = jnp.stack([jax.random.key(0), jax.random.key(1)])

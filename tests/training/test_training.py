@@ -87,7 +87,9 @@ def start(recipe, depth, capacity):
     return init_state(models, KEYS, jnp.array([0.5, 1.0]))
 
 
-@pytest.mark.parametrize(("recipe", "depth"), [("written", "normal"), ("published", "poisson")])
+@pytest.mark.parametrize(
+    ("recipe", "depth"), [pytest.param("written", "normal", marks=pytest.mark.slow), ("published", "poisson")]
+)
 def test_training_after_growth_equals_training_without_it_to_the_bit(recipe, depth):
     recipe = RECIPES[recipe]
     fixed = make_task(recipe, 2, 10)

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <new>
-#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -200,7 +199,7 @@ class Run {
     Batch batch_;
     std::vector<Buffer> layer_gradients_, head_gradients_;
     std::vector<int32_t> order_;
-    std::vector<uint32_t> place_;
+    std::vector<uint64_t> place_;
     double n_data_ = 0;
     int epoch_, step_;
     bool fits_ = true;
@@ -234,12 +233,11 @@ class Run {
         for (int i = 0; i < train.n_rows; i++) {
             uint32_t x = 1, y = uint32_t(i);
             threefry(key, x, y);
-            place_[i] = x;
+            place_[i] = uint64_t(x) << 32 | uint32_t(i);
         }
-        std::iota(order_.begin(), order_.end(), 0);
-        std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return place_[a] < place_[b]; });
+        std::sort(place_.begin(), place_.end());
         const int32_t* rows = train.rows + size_t(at_.run) * train.size;
-        for (int32_t& i : order_) i = rows[i];
+        for (int i = 0; i < train.n_rows; i++) order_[i] = rows[uint32_t(place_[i])];
     }
 
     void one_step(int n_steps) {

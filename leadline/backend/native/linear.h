@@ -1,5 +1,6 @@
 // A Gaussian linear layer on columns of data points: `leadline/network/layers.py`, forwards and backwards.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "random.h"
@@ -78,11 +79,15 @@ static inline void products(Matrix a, Matrix b, int rows, int n, const float* x,
             float* ap = ax + size_t(r) * out_stride + c;
             float* bp = PAIR ? by + size_t(r) * out_stride + c : nullptr;
             const float* yc = PAIR ? y + c : nullptr;
-            const int tall = rows - r >= TILE ? TILE : 1;
-            if (tall > 1 && wide == 2) tile<TILE, 2, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
-            else if (tall > 1) tile<TILE, 1, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
-            else if (wide == 2) tile<1, 2, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
-            else tile<1, 1, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
+            const int tall = rows - r >= TILE ? TILE : rows - r >= 2 ? 2 : 1;
+            auto do_tile = [&](auto height) {
+                constexpr int ROWS = decltype(height)::value;
+                if (wide == 2) tile<ROWS, 2, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
+                else tile<ROWS, 1, PAIR>(ar, br, n, x + c, yc, stride, ap, bp, out_stride);
+            };
+            if (tall == TILE) do_tile(std::integral_constant<int, TILE>{});
+            else if (tall == 2) do_tile(std::integral_constant<int, 2>{});
+            else do_tile(std::integral_constant<int, 1>{});
             r += tall;
         }
         c += wide * LANES;

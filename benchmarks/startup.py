@@ -91,7 +91,8 @@ begin = time.perf_counter(); DepthRegressor(noise="input", random_state=0).fit(x
 def run(code: str, version: Path, cache: Path, cores: int | None = None) -> tuple[float, float]:
     """What a process of its own prints (or the seconds it took), and its peak of memory in MB."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
-    environment |= {"PYTHONPATH": str(version), "XDG_CACHE_HOME": str(cache)}
+    path = os.pathsep.join([str(version), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment |= {"PYTHONPATH": path, "XDG_CACHE_HOME": str(cache)}
     all_cores = sorted(os.sched_getaffinity(0))
 
     def prepare() -> None:

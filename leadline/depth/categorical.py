@@ -1,6 +1,6 @@
 """A free mass for every depth up to a bound, as in Antoran et al. (2020)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from leadline._checks import check_integer
+from leadline._checks import check_integer, is_traced
 from leadline.backend.numerics import as_float, floor
 from leadline.depth.base import N_DEPTHS, DepthDistribution, Pair, Start
 
@@ -32,8 +32,12 @@ class CategoricalDepth(DepthDistribution):
 
     def unfrozen(self) -> "DepthDistribution":
         """No mass below a thousandth of the largest."""
-        return eqx.tree_at(lambda q: q.logits, self, floor(self.logits, self.logits.max() - np.log(1000)))
+        return eqx.tree_at(lambda q: q.logits, self, floor(self.logits, _largest(self.logits) - np.log(1000)))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_masses = jax.nn.log_softmax(self.logits)[:n_depths]
         return jnp.pad(log_masses, (0, n_depths - log_masses.shape[0]), constant_values=-jnp.inf)
+
+
+def _largest(logits: Float[Array, " options"]) -> Any:
+    return logits.max() if is_traced(logits) else np.max(logits)

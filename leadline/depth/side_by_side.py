@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -32,8 +31,8 @@ def side_by_side(distributions: Sequence[DepthDistribution]) -> DepthDistributio
     for i in range(len(order)):
         some = distributions[int(np.argmax(which == i))]  # stands in where a run is of another family
         of_each = [one if k == i else some for one, k in zip(distributions, which, strict=True)]
-        families.append(jax.tree.map(lambda *arrays: jnp.asarray(np.stack(arrays)), *of_each))
-    return families[0] if len(families) == 1 else OneOf(tuple(families), jnp.asarray(which))
+        families.append(jax.tree.map(lambda *arrays: jax.device_put(np.stack(arrays)), *of_each))
+    return families[0] if len(families) == 1 else OneOf(tuple(families), jax.device_put(which))
 
 
 def kind_of(tree: PyTree) -> tuple:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, check_integer, is_traced
+from leadline.backend.device import backend
 from leadline.backend.numerics import AnyArray
 from leadline.depth import DepthDistribution
 from leadline.likelihoods import Likelihood
@@ -45,7 +46,8 @@ class Model(Packable):
 
     def some(self, runs: Any) -> "Model":
         """Those of some runs, by their numbers or a slice."""
-        return jax.tree.map(lambda a: a[runs], self)
+        host = backend().has_engine  # where an index would be a program
+        return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[runs]) if host else a[runs], self)
 
     @property
     def capacity(self) -> int:

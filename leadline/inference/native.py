@@ -18,6 +18,9 @@ from leadline.network.blocks import Dense
 # The classes themselves: what a subclass changes, the engine does not know.
 _LIKELIHOODS, _FAMILIES = library.LIKELIHOODS, library.FAMILIES
 
+_N_NUMBERS = {"FixedDepth": 0, "NormalDepth": 2, "PoissonDepth": 1}
+"""That are learned; a categorical q(L) has any number."""
+
 
 def _is_known(part: Any, names: dict[str, int]) -> bool:
     return type(part).__name__ in names and type(part).__module__.startswith("leadline.")
@@ -43,11 +46,13 @@ def numbers_of(part: PyTree, n_runs: int) -> np.ndarray:
 
 def kinds_of(distribution: DepthDistribution, n_runs: int) -> Any:
     """One of `DepthKind` for every run."""
-    given: dict[str, Any] = {"family": _FAMILIES[type(distribution).__name__]}
-    given["n_numbers"] = numbers_of(distribution, n_runs).shape[1]
+    name, n = type(distribution).__name__, numbers_of(distribution, n_runs).shape[1]
+    if n != _N_NUMBERS.get(name, n):
+        raise InvalidArgumentError(f"`models`: its {name} must have {_N_NUMBERS[name]} numbers of float32, got {n}.")
+    given: dict[str, Any] = {"family": _FAMILIES[name], "n_numbers": n}
     given["floor"] = float(softplus_inverse(as_float(getattr(distribution, "lowest", 1.0))))
-    for name in ("lower_quantile", "upper_quantile"):
-        given[name] = float(getattr(distribution, name, name == "upper_quantile"))
+    for quantile in ("lower_quantile", "upper_quantile"):
+        given[quantile] = float(getattr(distribution, quantile, quantile == "upper_quantile"))
     given["integer_bounds"] = getattr(distribution, "bounds", "real") == "integer"
     depths = np.broadcast_to(getattr(distribution, "depth", 0), n_runs)
     return (library.DepthKind * n_runs)(*[library.DepthKind(**given, depth=int(depth)) for depth in depths])
@@ -95,12 +100,16 @@ def describe(
     layer = network.first.layer
     layer = layer.unpack() if hasattr(layer, "structure") else layer
     _check_sizes(model, layer.prior, learned)
-    opening = np.ascontiguousarray(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
+    # A copy: the engine writes here.
+    opening = np.array(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
     posterior = kinds_of(model.depth_posterior, n_runs)
     log_prior = log_masses(model.depth_prior, n_runs, model.capacity + 2)
     arrays = {"learned": learned, "more": more, "opening": opening, "log_prior": log_prior, "key": key}
     parts = {
-        name: library.Learned(numbers=library.at(array), **{k: library.at(a) for k, a in more.get(name, {}).items()})
+        name: library.Learned(
+            numbers=library.at(array),
+            **{kind: library.at(a) for kind, a in more.get(name, {}).items() if kind != "best_opening"},
+        )
         for name, array in learned.items()
     }
     described = library.Network(
@@ -117,6 +126,7 @@ def describe(
         posterior=posterior,
         log_prior=library.at(log_prior),
         opening=library.at(opening),
+        best_opening=library.at(more.get("noise", {}).get("best_opening")),
         key=library.at(key),
     )
     return Described(described, {**arrays, "posterior": posterior})
@@ -133,6 +143,9 @@ def _check_sizes(model: Model, prior: str, learned: dict[str, np.ndarray]) -> No
     sizes = {"first_layer": (n(network.width, network.n_inputs),), "first_head": (head,)}
     sizes |= {"deeper_layer": (network.capacity, deeper), "deeper_head": (network.capacity, head)}
     sizes["noise"] = (getattr(model.likelihood, "n_targets", 0),)
+    needed = model.likelihood.n_outputs
+    if network.n_outputs != needed:
+        raise InvalidArgumentError(f"`models`: its likelihood needs {needed} outputs, got {network.n_outputs}.")
     for name, size in sizes.items():
         if learned[name].shape != (*model.runs, *size):
             what = f"must have {size} numbers for each of {model.runs[0]} runs, got {learned[name].shape}"
@@ -184,6 +197,8 @@ def evaluate(
     described = _plain(models, key_words(key))
     log_mass = log_masses(models.depth_posterior, n_runs, models.capacity + 2)
     n_out, n_targets = models.network.n_outputs, described.network.n_targets
+    if want == "components" and n_targets == 0:
+        raise InvalidArgumentError("must predict numbers to have components.", "models")
     samples, per_depth = (n_runs, n_samples, depths, n_rows), (n_runs, depths, n_rows)
     classes = n_targets == 0
     shapes: dict[str, tuple[tuple[int, ...], ...]] = {

@@ -251,4 +251,4 @@ class _FreeEnergy(Estimate):
         layers, heads = native.kl_by_part(models)
         q, some = np.exp(log_q), log_q > -np.inf
         parts = (ask("nll"), np.subtract(log_q, log_p, where=some, out=np.zeros_like(q)), layers.cumsum(axis=1) + heads)
-        return FreeEnergy(*((q * part).sum(axis=1) for part in parts))
+        return FreeEnergy(*((q * np.where(q > 0, part, 0.0)).sum(axis=1) for part in parts))

@@ -24,7 +24,7 @@ from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
 from leadline.inference.restarts import Restarts, keys_of, restart_keys
 from leadline.likelihoods import Likelihood
-from leadline.network.blocks import BLOCKS
+from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
 from leadline.training import native
 from leadline.training.checkpoint import last_checkpoint
@@ -214,7 +214,8 @@ def train(
     words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
     sizes = {"recipe": recipe, "block": common.block, "width": common.width}
     draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, words=words)
-    by_engine = backend().has_engine and native.suits(draw_models(capacity=1, natively=True), recipe)
+    by_engine = BLOCKS[common.block] is Dense and backend().has_engine
+    by_engine = by_engine and native.suits(draw_models(capacity=1, natively=True), recipe)
     draw_models = partial(draw_models, natively=by_engine)
     of_runs = {
         "key": keys_of(fold_in(words, _TRAINING)),
@@ -342,12 +343,13 @@ def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape
 def _validation_nll(models: Model, words: np.ndarray, plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
     """Nats per validation row for every fit and temperature, the restarts averaged: their predictions where they share
     the rows, their likelihoods where each has its own."""
-    keys, nll = keys_of(fold_in(words, _SELECTION)), np.empty(shape)
-    rows = plan.validation.rows[:, : int(plan.validation.n_rows)]
-    groups = np.arange(len(keys)).reshape(-1, 1 if own_rows else shape[2])
+    words, nll = fold_in(words, _SELECTION), np.empty(shape)
+    rows = np.asarray(plan.validation.rows)[:, : int(plan.validation.n_rows)]
+    groups = np.arange(len(words)).reshape(-1, 1 if own_rows else shape[2])
     for runs in groups:
-        x, y, weight = (np.asarray(a[0]) for a in plan.data.take(plan.table[runs[:1]], rows[runs[:1]]))
-        log_p = log_likelihood(models.some(runs), x, y, key=keys[runs])
+        table = int(np.asarray(plan.table)[runs[0]])
+        x, y, weight = (np.asarray(a)[table][rows[runs[0]]] for a in (plan.data.x, plan.data.y, plan.data.weight))
+        log_p = log_likelihood(models.some(runs), x, y, key=keys_of(words[runs]))
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
     return nll.mean(axis=2)

@@ -64,6 +64,7 @@ def train_epochs(plan: Plan, state: TrainingState, n_epochs: Any) -> tuple[Train
     if not reached[:, 2].all():
         first = min((int(epoch), int(step)) for epoch, step, fits in reached if not fits)
         trained, history, reached = _train(plan, state, int(n_epochs), first)
+        assert (reached[:, :2] == first).all()
     return trained, history
 
 
@@ -174,19 +175,19 @@ class _Moving:
             self.numbers[name] = native.numbers_of(part, n_runs)
             mu, nu, own = (native.numbers_of(tree, n_runs) for tree in (a.mu, a.nu, kept))
             self.optimiser[name] = {"mu": mu, "nu": nu, "count": a.count, "best": own}
+        if hasattr(best.likelihood, "opening"):
+            self.optimiser["noise"]["best_opening"] = np.array(best.likelihood.opening, np.int32)
 
     def finish(self, opening: np.ndarray) -> tuple[Any, Any, Any]:
         """The model, the best and the optimiser, with what the engine wrote."""
         model, best, optimiser = self._parts
         noise, depth = (self.optimiser[name] for name in ("noise", "depth"))
-        likelihood = _with(model.likelihood, self.numbers["noise"])
+        likelihood, kept = _with(model.likelihood, self.numbers["noise"]), _with(best.likelihood, noise["best"])
         if hasattr(likelihood, "opening"):
             likelihood = eqx.tree_at(lambda one: one.opening, likelihood, opening)
-        small = (likelihood, _with(model.depth_posterior, self.numbers["depth"]))
-        model = eqx.tree_at(_small, model, small)
-        best = eqx.tree_at(
-            _small, best, (_with(best.likelihood, noise["best"]), _with(best.depth_posterior, depth["best"]))
-        )
+            kept = eqx.tree_at(lambda one: one.opening, kept, noise["best_opening"])
+        model = eqx.tree_at(_small, model, (likelihood, _with(model.depth_posterior, self.numbers["depth"])))
+        best = eqx.tree_at(_small, best, (kept, _with(best.depth_posterior, depth["best"])))
         adam = [
             a._replace(mu=_with(a.mu, own["mu"]), nu=_with(a.nu, own["nu"]))
             for a, own in ((optimiser.likelihood, noise), (optimiser.depth_posterior, depth))

@@ -146,7 +146,7 @@ class Run:
         finished = int(state.epoch) - self._done  # waits for the device
         seconds = time.perf_counter() - begin
         if self.compile_seconds is None:  # one epoch is nothing beside it
-            self.compile_seconds = seconds
+            self.compile_seconds = 0.0 if state.is_native else seconds
         rows = jax.tree.map(lambda a: np.asarray(a)[:finished], history)
         moved = (state.model, state.optimiser)
         diverged = ~np.asarray(_finite_runs(moved, np) if state.is_native else _finite_runs_quickly(moved))

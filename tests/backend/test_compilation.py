@@ -19,7 +19,7 @@ COMPILE = """if True:
     hits = []
     jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
     def slow(x):
-        for i in range(60):
+        for i in range(200):
             x = jnp.sort(x) @ x + i
         return x
     jax.jit(slow)(jnp.ones((3, 3)))
@@ -61,8 +61,8 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path):
 
 
 def test_the_directory_is_locked_and_does_not_grow_for_ever(tmp_path):
-    """JAX forgets the oldest program where the next would be too much: two of some 50 kB, and a bound of 80."""
-    given = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_MAX_SIZE": "80000"}
+    """JAX forgets the oldest program where the next would be too much: two of some 150 kB, and a bound of 250."""
+    given = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_MAX_SIZE": "250000"}
     folder = Path(run(**given)[0])
     (folder / ".lockfile").unlink()
     old = next(folder.glob("jit_slow*-cache"))

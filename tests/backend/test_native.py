@@ -205,3 +205,24 @@ def test_a_model_of_odd_sizes_is_refused_before_the_engine_reads_it():
     cut = eqx.tree_at(lambda m: m.network.deeper.head.weight_raw, models, replace_fn=lambda a: a[..., :-1])
     with pytest.raises(InvalidArgumentError, match="its deeper head must have"):
         predict(cut, np.zeros((3, 3)), n_samples=2, key=key)
+
+
+def test_what_would_make_it_read_or_write_elsewhere_is_refused():
+    models, key = _models(CategoricalLikelihood(2), "normal")
+    x = np.zeros((3, 3))
+    with pytest.raises(InvalidArgumentError, match="must predict numbers to have components"):
+        sample_outputs(models, x, components=True, n_samples=2, key=key)
+    other = eqx.tree_at(lambda m: m.likelihood, models, CategoricalLikelihood(400))
+    with pytest.raises(InvalidArgumentError, match="its likelihood needs 400 outputs, got 2"):
+        log_likelihood(other, x, np.full(3, 399), n_samples=2, key=key)
+    whole = eqx.tree_at(lambda m: m.depth_posterior.loc, models, np.zeros(2, np.int32))
+    with pytest.raises(InvalidArgumentError, match="its NormalDepth must have 2 numbers of float32, got 1"):
+        predict(whole, x, n_samples=2, key=key)
+    fixed, key = _models(CategoricalLikelihood(2), 2)
+    below = eqx.tree_at(lambda m: m.depth_posterior.depth, fixed, np.full(2, -5, np.int32))
+    assert np.all(native.log_masses(below.depth_posterior, 2, 8) == -np.inf)
+
+
+def test_a_density_of_nothing_is_minus_infinity():
+    models, key = _models(GaussianLikelihood(1), 1)
+    assert np.all(log_likelihood(models, np.zeros((2, 3)), np.full((2, 1), 1e25), n_samples=3, key=key) == -np.inf)

@@ -58,6 +58,7 @@ CASES = {
     "published": (CategoricalLikelihood(2), "poisson", recipe("published")),
     "written": (CategoricalLikelihood(2), FLAT, recipe("written")),
     "numbers, per weight, one depth": (GaussianLikelihood(2), 2, recipe("leadline", prior="weight", warm_up=0.1)),
+    "noise by input, the best": (HeteroscedasticLikelihood(2), WIDE, recipe("written")),
     "noise by input": (HeteroscedasticLikelihood(1), WIDE, recipe("leadline", warm_up=0.1)),
 }
 
@@ -129,12 +130,14 @@ def test_it_compiles_nothing():
     jax.monitoring.register_event_duration_secs_listener(
         lambda name, *_, **__: counted.append(name) if name.endswith("backend_compile_duration") else None
     )
-    for likelihood, n_rows in (
-        (CategoricalLikelihood(2), 90),
-        (CategoricalLikelihood(2), 70),
-        (GaussianLikelihood(1), 50),
-    ):
-        trained = train(problem_of(likelihood, n_rows), Settings(epochs=5, n_restarts=2), watch=Watch())
+    ways = (
+        *((CategoricalLikelihood(2), 90, "normal", 0.15), (CategoricalLikelihood(2), 70, "categorical", "auto")),
+        *((GaussianLikelihood(1), 50, "poisson", 1.0), (HeteroscedasticLikelihood(1), 60, 2, 0.4)),
+        (HeteroscedasticLikelihood(2), 60, "normal", 0.4),
+    )
+    for likelihood, n_rows, depth, temperature in ways:
+        given = Settings(epochs=5, n_restarts=2, depth=depth, temperature=temperature)
+        trained = train(problem_of(likelihood, n_rows), given, watch=Watch())
         trained.restarts().moments(np.zeros((4, 3)))
         trained.restarts().uncertainty(np.zeros((4, 3)))
     assert counted == []

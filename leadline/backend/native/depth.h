@@ -161,7 +161,7 @@ static inline void categorical_masses(const DepthKind& kind, const float* number
 static inline void find_masses(const DepthKind& kind, const float* numbers, int n, Masses& m) {
     m.resize(n, kind.n_numbers);
     switch (kind.family) {
-        case FIXED: if (kind.depth < n) m.log[kind.depth] = 0; break;
+        case FIXED: if (0 <= kind.depth && kind.depth < n) m.log[kind.depth] = 0; break;
         case NORMAL: normal_masses(kind, numbers, n, m); break;
         case POISSON: poisson_masses(kind, numbers, n, m); break;
         case CATEGORICAL: categorical_masses(kind, numbers, n, m); break;

@@ -24,7 +24,7 @@ struct Network {
     Learned first_layer, first_head, deeper_layer, deeper_head, noise, depth;
     const DepthKind* posterior;  // of every run
     const double* log_prior;     // p(L) of every run, [runs, capacity + 2]
-    int32_t* opening;            // of every run, in thousandths
+    int32_t *opening, *best_opening;  // of every run, in thousandths
     const uint32_t* key;         // [runs, 2]
 };
 
@@ -185,8 +185,8 @@ struct Walk {
 void add_logs(float* a, const float* b, float plus, int n) {
 #pragma omp simd
     for (int i = 0; i < n; i++) {
-        const float c = b[i] + plus, high = std::max(a[i], c), low = std::min(a[i], c);
-        a[i] = high + log1p_of(exp_of(low - high));
+        const float c = b[i] + plus, high = a[i] > c ? a[i] : c, low = a[i] > c ? c : a[i];
+        a[i] = high + log1p_of(exp_of(low == high ? 0.0f : low - high));  // two of -inf are -inf
     }
 }
 
@@ -429,6 +429,7 @@ class Run {
             const size_t deep = network_.capacity;
             keep(network_.deeper_layer, run * deep * at_.layer_size(1), deep * at_.layer_size(1));
             keep(network_.deeper_head, run * deep * at_.head_size(), deep * at_.head_size());
+            if (network_.best_opening) network_.best_opening[run] = network_.opening[run];
             keep(network_.noise, size_t(run) * network_.n_targets, network_.likelihood == CLASSES ? 0 : network_.n_targets);
             const int n = network_.posterior[run].n_numbers;
             keep(network_.depth, size_t(run) * n, n);

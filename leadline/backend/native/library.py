@@ -40,7 +40,7 @@ Network = _structure(
     prior_scale=c_float,
     **_each(Learned, "first_layer", "first_head", "deeper_layer", "deeper_head", "noise", "depth"),
     posterior=POINTER(DepthKind),
-    **_each(c_void_p, "log_prior", "opening", "key"),
+    **_each(c_void_p, "log_prior", "opening", "best_opening", "key"),
 )
 Rows = _structure("Rows", **_each(c_void_p, "x", "y", "label", "weight"), n_rows=c_int64)
 Part = _structure("Part", rows=c_void_p, **_each(c_int32, "n_rows", "size"))
@@ -87,8 +87,8 @@ def engine() -> Any:
 
 def _found() -> Any:
     try:
-        plain = ctypes.CDLL(str(build.library(0)))
-        level = min(plain.leadline_level(), max(build.LEVELS))
+        can = ctypes.CDLL(str(build.library(0))).leadline_level()
+        level = max(level for level in build.LEVELS if level <= can and build.library(level).exists())
         library = ctypes.CDLL(str(build.library(level)))
         library.leadline_source.restype = ctypes.c_char_p
         if library.leadline_source().decode() != build.source():

@@ -13,7 +13,7 @@ constexpr int LANES = 8, TILE = 2;
 constexpr int LANES = 4, TILE = 4;
 #endif
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
-typedef float LooseLanes __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef float LooseLanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 static inline int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 

@@ -33,7 +33,7 @@ INLINE float log_of(float x) {
     return m + (p * m * z - 2.12194440e-4f * e - 0.5f * z) + 0.693359375f * e;
 }
 
-// e^x, 0 and the largest number beyond their ends (Cephes).
+// e^x; below e^-87.3 and above e^88.3 as there (Cephes).
 INLINE float exp_of(float x) {
     x = x < -87.3f ? -87.3f : x > 88.3f ? 88.3f : x;
     const float n = std::floor(x * 1.44269504f + 0.5f);

@@ -40,4 +40,4 @@ class CategoricalDepth(DepthDistribution):
 
 
 def _largest(logits: Float[Array, " options"]) -> Any:
-    return logits.max() if is_traced(logits) else np.max(logits)
+    return logits.max() if is_traced(logits) else np.asarray(logits).max()

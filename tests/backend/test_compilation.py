@@ -61,14 +61,14 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path):
 
 
 def test_the_directory_is_locked_and_does_not_grow_for_ever(tmp_path):
-    """JAX forgets the oldest program where the next would be too much: two of some 150 kB, and a bound of 250."""
-    given = {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_MAX_SIZE": "250000"}
-    folder = Path(run(**given)[0])
+    """JAX forgets the oldest program where the next would be too much: there is room for one and a half."""
+    folder = Path(run(XDG_CACHE_HOME=str(tmp_path))[0])
     (folder / ".lockfile").unlink()
     old = next(folder.glob("jit_slow*-cache"))
+    room = str(3 * old.stat().st_size // 2)
     old.rename(folder / "jit_older-0123-cache")
     next(folder.glob("jit_slow*-atime")).rename(folder / "jit_older-0123-atime")
-    assert run(**given) == (str(folder), False)
+    assert run(XDG_CACHE_HOME=str(tmp_path), JAX_COMPILATION_CACHE_MAX_SIZE=room) == (str(folder), False)
     assert [path.name.split("-")[0] for path in folder.glob("*-cache")] == ["jit_slow"]
     assert (folder / ".lockfile").exists()
 

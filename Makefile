@@ -14,9 +14,9 @@ test: $(VENV)/developed lint types
 test-all: $(VENV)/developed lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# scikit-learn's own checks of both estimators: minutes, nearly all of it compilation
+# scikit-learn's own checks of both estimators
 check-estimators: $(VENV)/developed
-	$(BIN)/python -m pytest -n 2 tests/test_estimator_checks.py
+	$(BIN)/python -m pytest -n 2 tests/estimators/test_checks.py
 
 lint: $(VENV)/developed
 	$(BIN)/ruff check .

@@ -98,3 +98,9 @@ def device_name() -> str:
 def n_cores() -> int:
     """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def n_threads() -> int:
+    """Of the engine: a core each, but `OMP_NUM_THREADS` at most, by which pools of processes share the cores."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(n_cores(), int(asked))) if asked.isdigit() else n_cores()

@@ -23,7 +23,7 @@ def as_float(value: Any) -> Float[Array, "..."]:
     return jax.device_put(np.asarray(value, jax.dtypes.canonicalize_dtype(float)))
 
 
-def floor(values: Float[Array, "*shape"], least: Any) -> Float[Array, "*shape"]:
+def at_least(values: Float[Array, "*shape"], least: Any) -> Float[Array, "*shape"]:
     """The larger of the values and the least that they may be."""
     return jnp.maximum(values, least) if is_traced(values) or is_traced(least) else as_float(np.maximum(values, least))
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from leadline._checks import check_integer, is_traced
-from leadline.backend.numerics import as_float, floor
+from leadline.backend.numerics import as_float, at_least
 from leadline.depth.base import N_DEPTHS, DepthDistribution, Pair, Start
 
 
@@ -32,7 +32,7 @@ class CategoricalDepth(DepthDistribution):
 
     def unfrozen(self) -> "DepthDistribution":
         """No mass below a thousandth of the largest."""
-        return eqx.tree_at(lambda q: q.logits, self, floor(self.logits, _largest(self.logits) - np.log(1000)))
+        return eqx.tree_at(lambda q: q.logits, self, at_least(self.logits, _largest(self.logits) - np.log(1000)))
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_masses = jax.nn.log_softmax(self.logits)[:n_depths]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 
 from leadline._checks import check_choice, check_finite, check_positive, check_quantiles
-from leadline.backend.numerics import as_float, floor, log_ndtr, log_sub_exp, softplus_inverse
+from leadline.backend.numerics import as_float, at_least, log_ndtr, log_sub_exp, softplus_inverse
 from leadline.depth.base import Bounds, DepthDistribution, Pair, Start
 
 WINDOW = 1.05
@@ -75,7 +75,7 @@ class NormalDepth(DepthDistribution):
         A floor on the scale alone would not do: far below zero, any window lies inside the first bin.
         """
         floors = (0.5, softplus_inverse(as_float(self.lowest)))
-        floored = [floor(a, least) for a, least in zip((self.loc, self.raw_scale), floors, strict=True)]
+        floored = [at_least(a, least) for a, least in zip((self.loc, self.raw_scale), floors, strict=True)]
         return eqx.tree_at(lambda q: (q.loc, q.raw_scale), self, tuple(floored))
 
     @property

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy.special import gammaln
 
 from leadline._checks import InvalidArgumentError, check_positive
-from leadline.backend.numerics import as_float, floor, softplus_inverse
+from leadline.backend.numerics import as_float, at_least, softplus_inverse
 from leadline.depth.base import DepthDistribution, Pair, Start
 
 MIN_RATE = 0.01
@@ -49,7 +49,7 @@ class PoissonDepth(DepthDistribution):
     def unfrozen(self) -> "DepthDistribution":
         """A rate at which depth 1 is in the support: P(0) = exp(-rate) < upper_quantile, and its mass is not tiny."""
         lowest_raw_rate = softplus_inverse(as_float(self.lowest))
-        return eqx.tree_at(lambda q: q.raw_rate, self, floor(self.raw_rate, lowest_raw_rate))
+        return eqx.tree_at(lambda q: q.raw_rate, self, at_least(self.raw_rate, lowest_raw_rate))
 
     @property
     def lowest(self) -> float:

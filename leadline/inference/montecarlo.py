@@ -44,7 +44,7 @@ class Estimate(eqx.Module):
         return jax.tree.map(lambda a: a / n_samples, total)
 
     def natively(self, models: Model, ask: Callable[[str], Any]) -> PyTree:
-        """The same for all runs from what the engine says of the rows, where it can be asked (`native.WANTS`)."""
+        """The same for all runs from what the engine says of the rows, where it can be asked (`library.WANTS`)."""
         raise NotImplementedError
 
 
@@ -110,8 +110,7 @@ def by_pieces(
     """The estimate for every run, piece by piece of the rows, which are padded: who asked cuts what is too much."""
     results = []
     if native.suits(models) and type(estimate).natively is not Estimate.natively:
-        masses = native.log_masses(models.depth_posterior, models.runs[0], models.n_depths) > -np.inf
-        highest = check_fits("models", masses.shape[1] - 1 - masses[:, ::-1].argmax(axis=1), models.capacity).max()
+        highest = check_fits("models", native.support(models)[1], models.capacity).max()
         for rows in pieces_of_rows(len(x)):
             given = x[rows], tuple(a[rows] for a in fixed)
             ask = partial(native.evaluate, models, *given, key=key, n_samples=int(n_samples), highest=int(highest))

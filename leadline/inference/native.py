@@ -5,36 +5,43 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, Key, PyTree
+from jaxtyping import Bool, Float, Int, Key, PyTree
 
 from leadline._checks import InvalidArgumentError
-from leadline.backend.device import backend
+from leadline.backend.device import backend, n_threads
 from leadline.backend.native import library
 from leadline.backend.numerics import as_float, softplus_inverse
-from leadline.depth import DepthDistribution
+from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.inference.model import Model
+from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.network.blocks import Dense
+from leadline.network.layers import PackedLinear
 
-# The classes themselves: what a subclass changes, the engine does not know.
-_LIKELIHOODS, _FAMILIES = library.LIKELIHOODS, library.FAMILIES
+# These classes themselves, by the engine's numbers for them: what a subclass changes, it does not know.
+_FAMILIES: dict[type, int] = {FixedDepth: 0, NormalDepth: 1, PoissonDepth: 2, CategoricalDepth: 3}
+_LIKELIHOODS: dict[type, int] = {CategoricalLikelihood: 0, GaussianLikelihood: 1, HeteroscedasticLikelihood: 2}
 
-_N_NUMBERS = {"FixedDepth": 0, "NormalDepth": 2, "PoissonDepth": 1}
+_N_NUMBERS: dict[type, int] = {FixedDepth: 0, NormalDepth: 2, PoissonDepth: 1}
 """That are learned; a categorical q(L) has any number."""
 
 
-def _is_known(part: Any, names: dict[str, int]) -> bool:
-    return type(part).__name__ in names and type(part).__module__.startswith("leadline.")
-
-
 def suits(model: Model) -> bool:
-    """Whether the engine computes with such models: dense blocks, and the built-in likelihoods and families of q(L)."""
+    """Whether the engine computes with such models: dense blocks with one prior for all, and the built-in likelihoods
+    and families of q(L)."""
     return (
         backend().has_engine
         and type(model.network.first) is Dense
-        and _is_known(model.likelihood, _LIKELIHOODS)
-        and all(_is_known(one, _FAMILIES) for one in (model.depth_posterior, model.depth_prior))
+        and type(model.likelihood) in _LIKELIHOODS
+        and all(type(one) in _FAMILIES for one in (model.depth_posterior, model.depth_prior))
+        and len(priors_of(model)) == 1
         and all(a.dtype != np.float64 for a in jax.tree.leaves(model))
     )
+
+
+def priors_of(model: Model) -> set[tuple[str, float]]:
+    """The kinds and scales of the priors of all layers and heads."""
+    layers = (part.unpack() if isinstance(part, PackedLinear) else part for part in layers_of(model).values())
+    return {(layer.prior, layer.prior_scale) for layer in layers}
 
 
 def numbers_of(part: PyTree, n_runs: int) -> np.ndarray:
@@ -46,10 +53,11 @@ def numbers_of(part: PyTree, n_runs: int) -> np.ndarray:
 
 def kinds_of(distribution: DepthDistribution, n_runs: int) -> Any:
     """One of `DepthKind` for every run."""
-    name, n = type(distribution).__name__, numbers_of(distribution, n_runs).shape[1]
-    if n != _N_NUMBERS.get(name, n):
-        raise InvalidArgumentError(f"`models`: its {name} must have {_N_NUMBERS[name]} numbers of float32, got {n}.")
-    given: dict[str, Any] = {"family": _FAMILIES[name], "n_numbers": n}
+    family, n = type(distribution), numbers_of(distribution, n_runs).shape[1]
+    if n != _N_NUMBERS.get(family, n):
+        must = f"its {family.__name__} must have {_N_NUMBERS[family]} numbers of float32"
+        raise InvalidArgumentError(f"`models`: {must}, got {n}.")
+    given: dict[str, Any] = {"family": _FAMILIES[family], "n_numbers": n}
     given["floor"] = float(softplus_inverse(as_float(getattr(distribution, "lowest", 1.0))))
     for quantile in ("lower_quantile", "upper_quantile"):
         given[quantile] = float(getattr(distribution, quantile, quantile == "upper_quantile"))
@@ -65,17 +73,16 @@ def log_masses(distribution: DepthDistribution, n_runs: int, n_depths: int) -> n
 
 def log_masses_of(distribution: DepthDistribution, n_depths: int) -> np.ndarray:
     """The same of one distribution, whoever computes it."""
-    if backend().has_engine and _is_known(distribution, _FAMILIES):
+    if backend().has_engine and type(distribution) in _FAMILIES:
         return log_masses(jax.tree.map(lambda a: np.asarray(a)[None], distribution), 1, n_depths)[0]
     return np.asarray(distribution.log_masses(n_depths), float)
 
 
-def _packed(part: PyTree, n_runs: int) -> np.ndarray:
-    """The layers, or heads, as one array [runs, ..., n] in the order in which they are packed."""
-    stack = len(part.stack)
-    arrays = [np.asarray(a) for a in jax.tree.leaves(part)]
-    rows = [a.reshape(*a.shape[:stack], -1) for a in arrays]
-    return np.ascontiguousarray(rows[0] if len(rows) == 1 else np.concatenate(rows, axis=-1), np.float32)
+def support(model: Model) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"], Bool[np.ndarray, " runs"]]:
+    """The lowest and the highest depth with mass under q(L) of every run, and whether there is any."""
+    inside = log_masses(model.depth_posterior, model.runs[0], model.n_depths) > -np.inf
+    highest = inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
+    return inside.argmax(axis=1).astype(np.int32), highest.astype(np.int32), np.asarray(inside.any(axis=1))
 
 
 def key_words(key: Key[Any, " runs"]) -> np.ndarray:
@@ -97,9 +104,8 @@ def describe(
     """`learned` are the numbers of layers, heads, noise and depth; `more` what the optimiser has of each."""
     n_runs = model.runs[0]
     network, likelihood = model.network, model.likelihood
-    layer = network.first.layer
-    layer = layer.unpack() if hasattr(layer, "structure") else layer
-    _check_sizes(model, layer.prior, learned)
+    [(prior, prior_scale)] = priors_of(model)
+    _check_sizes(model, prior, learned)
     # A copy: the engine writes here.
     opening = np.array(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
     posterior = kinds_of(model.depth_posterior, n_runs)
@@ -119,9 +125,9 @@ def describe(
         n_out=network.n_outputs,
         capacity=network.capacity,
         n_targets=getattr(likelihood, "n_targets", 0),
-        likelihood=_LIKELIHOODS[type(likelihood).__name__],
-        prior=library.PRIORS[layer.prior],
-        prior_scale=layer.prior_scale,
+        likelihood=_LIKELIHOODS[type(likelihood)],
+        prior=library.PRIORS[prior],
+        prior_scale=prior_scale,
         **parts,
         posterior=posterior,
         log_prior=library.at(log_prior),
@@ -164,8 +170,8 @@ def layers_of(model: Model) -> dict[str, Any]:
 
 
 def _plain(models: Model, key: np.ndarray) -> Described:
-    n_runs = models.runs[0]
-    learned = {name: _packed(part, n_runs) for name, part in layers_of(models).items()}
+    n_runs, packed = models.runs[0], jax.tree.map(np.asarray, models).pack()
+    learned = {name: np.ascontiguousarray(part.numbers) for name, part in layers_of(packed).items()}
     learned |= {"noise": numbers_of(models.likelihood, n_runs), "depth": numbers_of(models.depth_posterior, n_runs)}
     return describe(models, key, learned, {})
 
@@ -215,14 +221,16 @@ def evaluate(
     library.engine().leadline_evaluate(
         library.Question(
             network=described.network,
-            rows=library.Rows(**{k: library.at(a) for k, a in _named(x=x, y=targets, label=labels, weight=weight)}),
+            rows=library.Rows(
+                x=library.at(x), y=library.at(targets), label=library.at(labels), weight=library.at(weight)
+            ),
             rows_by_run=n_rows if own else 0,
             log_mass=library.at(log_mass),
             n_rows=n_rows,
             n_samples=n_samples,
             highest=highest,
             want=library.WANTS[want],
-            n_threads=library.n_threads(),
+            n_threads=n_threads(),
             **dict(zip(("first", "second"), map(library.at, results), strict=False)),
             sums=library.at(sums),
         )
@@ -230,10 +238,6 @@ def evaluate(
     if want == "nll":
         return sums.sum(axis=1) / n_samples
     return results[0] if len(results) == 1 else tuple(results)
-
-
-def _named(**arrays: np.ndarray | None) -> Any:
-    return arrays.items()
 
 
 def kl_by_part(models: Model) -> tuple[Float[np.ndarray, "runs depths"], Float[np.ndarray, "runs depths"]]:

@@ -9,8 +9,7 @@ from sklearn.model_selection import train_test_split
 
 from leadline import metrics
 from leadline._checks import InvalidArgumentError
-from leadline.backend.device import backend
-from leadline.backend.native.library import n_threads
+from leadline.backend.device import backend, n_threads
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.files.records import Record
 from leadline.files.tables import TableFormat, encode, targets

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import optax
 
+from leadline.backend.device import n_threads
 from leadline.backend.native import library
 from leadline.inference import native
 from leadline.inference.free_energy import FreeEnergy
@@ -129,7 +130,7 @@ def _train(
             end_epoch=epoch + n_epochs,
             stop_epoch=stop[0],
             stop_step=stop[1],
-            n_threads=library.n_threads(),
+            n_threads=n_threads(),
         )
     )
     model, best, optimiser = moving.finish(described.arrays["opening"])

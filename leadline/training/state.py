@@ -100,10 +100,8 @@ def find_support(model: Model) -> Support:
 
 def native_support(model: Model) -> Support:
     """The same by the engine."""
-    inside = native.log_masses(model.depth_posterior, model.runs[0], model.n_depths) > -np.inf
-    lowest, highest = inside.argmax(axis=1), inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
-    fits = np.array(np.all(inside.any(axis=1) & (highest <= model.capacity)))
-    return Support(lowest.astype(np.int32), highest.astype(np.int32), fits)
+    lowest, highest, some = native.support(model)
+    return Support(lowest, highest, np.array(np.all(some & (highest <= model.capacity))))
 
 
 def _layered(state: TrainingState) -> list[PyTree]:

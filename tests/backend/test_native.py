@@ -1,5 +1,6 @@
 """The engine beside the JAX code, which is its specification: the same draws, so number by number."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline import (
+    RECIPES,
     CategoricalDepth,
     CategoricalLikelihood,
     FixedDepth,
@@ -84,10 +86,6 @@ def _masses_and_slopes(q):
 
 
 def _models(likelihood, depth, prior="unit", runs=2, width=7, recipe="leadline"):
-    import dataclasses
-
-    from leadline import RECIPES
-
     recipe = dataclasses.replace(RECIPES[recipe], prior=prior)
     key = jax.random.split(jax.random.key(0), runs)
     with pretending(XLA):
@@ -152,8 +150,12 @@ def test_what_it_does_not_know_is_left_to_jax():
 
     models, _ = _models(CategoricalLikelihood(2), (NormalDepth(), Mine(0.0, 1.0, 0.025, 0.975)))
     assert not native.suits(models)
+    plain, _ = _models(CategoricalLikelihood(2), "normal")
+    assert native.suits(plain)
+    other = _models(CategoricalLikelihood(2), "normal", "fixed")[0].network.deeper.head
+    assert not native.suits(eqx.tree_at(lambda m: m.network.deeper.head, plain, other))  # it knows one prior for all
     with pretending(XLA):
-        assert not native.suits(_models(CategoricalLikelihood(2), "normal")[0])
+        assert not native.suits(plain)
 
 
 def test_every_build_says_the_same():

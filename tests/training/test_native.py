@@ -9,8 +9,7 @@ import pytest
 
 import leadline.training.loop as loop
 from leadline import RECIPES, CategoricalDepth, CategoricalLikelihood, NormalDepth, Problem, Settings, Watch, train
-from leadline.backend.device import Backend, pretending
-from leadline.backend.native import library
+from leadline.backend.device import Backend, n_threads, pretending
 from leadline.likelihoods import GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.training import epochs, native
 
@@ -88,6 +87,18 @@ def test_three_epochs_are_those_of_the_compiled_program(monkeypatch, case):
         np.testing.assert_allclose(getattr(history, name), expected, rtol=2e-3, atol=1e-4, err_msg=name)
 
 
+def test_it_leaves_the_state_that_it_was_given_as_it_was(monkeypatch):
+    """A way back and the second pass where q(L) outgrows its layers begin from it."""
+    likelihood, depth, how = CASES["noise by input, the best"]
+    plan, begun = beginning(monkeypatch, problem_of(likelihood), Settings(recipe=how, depth=depth, width=5, epochs=40))
+    state, _ = native.train_epochs(plan, begun, 2)
+    leaves = [np.array(leaf) for leaf in jax.tree.leaves((state.model, state.best, state.optimiser))]
+    later, _ = native.train_epochs(plan, state, 2)
+    for before, after in zip(leaves, jax.tree.leaves((state.model, state.best, state.optimiser)), strict=True):
+        np.testing.assert_array_equal(after, before)
+    assert np.all(later.model.likelihood.opening > state.model.likelihood.opening)
+
+
 def deepening(n_restarts=3):
     """A training whose q(L) outgrows the eight layers that are stored at first."""
     rng = np.random.default_rng(1)
@@ -109,7 +120,7 @@ def test_bits_depend_on_no_thread_and_no_call(monkeypatch):
 
     first = digest()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert library.n_threads() == 1
+    assert n_threads() == 1
     monkeypatch.setattr("leadline.training.run._next_call", lambda n_epochs, seconds: 7)
     assert digest() == first
 

@@ -1,7 +1,6 @@
 """The engine as Python sees it: its structures, named as in `engine.cpp`, and the build for this machine."""
 
 import ctypes
-import os
 import warnings
 from ctypes import POINTER, Structure, c_double, c_float, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
@@ -11,8 +10,6 @@ import numpy as np
 
 from leadline.backend.native import build
 
-FAMILIES = {"FixedDepth": 0, "NormalDepth": 1, "PoissonDepth": 2, "CategoricalDepth": 3}
-LIKELIHOODS = {"CategoricalLikelihood": 0, "GaussianLikelihood": 1, "HeteroscedasticLikelihood": 2}
 PRIORS = {"fixed": 0, "unit": 1, "weight": 2}
 DRAWS = {"local": 0, "weights": 1}
 WANTS = {"outputs": 0, "components": 1, "moments": 2, "log_likelihood": 3, "nll": 4}
@@ -110,13 +107,6 @@ def _found() -> Any:
 def _check_memory(enough: int, function: Any, arguments: Any) -> None:
     if not enough:
         raise MemoryError("the engine has not enough memory; take fewer restarts, a smaller batch or a smaller width")
-
-
-def n_threads() -> int:
-    """As many as this process may use: `OMP_NUM_THREADS` counts, by which pools of processes share the cores."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, min(cores, int(asked))) if asked.isdigit() else cores
 
 
 def at(array: np.ndarray | None) -> int | None:

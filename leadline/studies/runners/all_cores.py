@@ -1,4 +1,4 @@
-"""As many chunks at a time as there are cores: a second core gains nothing within one small training."""
+"""As many chunks at a time as there are cores: a chunk of one network is trained by one."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -11,7 +11,7 @@ from leadline.training.interruption import Interruption
 
 
 class AllCores(Runner):
-    """Threads: XLA computes without Python's lock."""
+    """Threads: the engine and XLA compute without Python's lock."""
 
     def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
         stopped = work.stopped

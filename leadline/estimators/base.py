@@ -17,7 +17,7 @@ from leadline._checks import InvalidArgumentError, check_share, naming
 from leadline.backend.numerics import mean_and_scale
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
-from leadline.inference.calibration import Calibration
+from leadline.inference.calibration import Calibration, no_calibration
 from leadline.inference.model import Model, run_model
 from leadline.inference.predict import Uncertainty
 from leadline.inference.pruning import Pruning, effective_widths, prune
@@ -56,8 +56,9 @@ class DepthEstimator(Options, BaseEstimator):
     {options}
     early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all
         rows.
-    validation_fraction : of the rows, for that purpose. For classes every restart holds out other rows; for numbers
-        all hold out the same, which then tell how much to believe each restart, and how wide the predictions are to be.
+    validation_fraction : of the rows, held out from every restart for that purpose. Restarts of one kind hold out other
+        rows each, so that every row is predicted by networks that have not seen it: these tell how much to believe each
+        kind, and how sure all may be together. Default: one over the number of restarts of a kind; else a tenth.
     random_state : seed; the same seed gives the same bits on one CPU.
     warm_start : whether `fit` starts from the network that the last `fit` left.
     checkpoint_dir : where the training is written to as it goes on, if anywhere. The same `fit` (with a number for
@@ -68,8 +69,9 @@ class DepthEstimator(Options, BaseEstimator):
     callback : called with a `Progress` for every epoch; returning True ends the training.
     """
 
+    recipe: Any = "table"
     early_stopping: bool = True
-    validation_fraction: float = 0.1
+    validation_fraction: float | None = None
     random_state: Any = None
     warm_start: bool = False
     checkpoint_dir: str | os.PathLike[str] | None = None
@@ -130,9 +132,17 @@ class DepthEstimator(Options, BaseEstimator):
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
         rows = units.inputs(x), y
-        check_share("validation_fraction", self.validation_fraction)
-        validation = self.validation_fraction if self.early_stopping and len(x) > 1 else rows
+        validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
+
+    def _held_out_share(self, likelihood: Likelihood) -> float:
+        if self.validation_fraction is not None:
+            check_share("validation_fraction", self.validation_fraction)
+            return self.validation_fraction
+        settings = self.settings().resolved(likelihood)
+        n_kinds = len(get_recipe(settings.recipe).kinds)
+        of_each_kind = (settings.n_restarts or 1) // n_kinds if n_kinds else 0
+        return 1 / of_each_kind if of_each_kind > 1 else 0.1
 
     def _train(self, problem: Problem) -> Trained:
         if self.checkpoint_dir is not None and self.random_state is None:
@@ -149,10 +159,10 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _take(self, problem: Problem, trained: Trained) -> None:
         """What is learned becomes attributes, when all is done: a training that fails leaves the last one's."""
-        x, y, held = *problem.train, trained.validation_rows[0]
-        restarts = trained.restarts().calibrated(x[held], y[held], problem.weight[held])
-        if restarts.calibration is not None:
-            self.restart_shares_, self.spread_ = restarts.calibration.share, restarts.calibration.spread
+        (x, y), restarts = problem.train, trained.calibrated(problem)
+        calibration = restarts.calibration or no_calibration(trained.n_restarts, problem.likelihood.n_spreads)
+        self.restart_shares_, self.spread_ = calibration.share, calibration.spread
+        self.restart_temperatures_ = trained.temperatures[0]
         depth, cost = restarts.depth(), restarts.free_energy(x, y, problem.weight)
         assert problem.units is not None
         self.x_mean_, self.x_scale_ = problem.units.x_mean, problem.units.x_scale
@@ -160,7 +170,7 @@ class DepthEstimator(Options, BaseEstimator):
         self.model_: Model = trained.model
         self.history_ = trained.history
         self.n_iter_ = trained.epochs
-        self.temperature_ = float(trained.temperature[0])
+        self.temperature_ = float(self.restart_shares_ @ self.restart_temperatures_)
         self.validation_nll_ = {str(t): float(nll[0]) for t, nll in trained.validation_nll.items()}
         self.interrupted_ = trained.interrupted
         self.fit_seconds_ = trained.seconds
@@ -172,9 +182,9 @@ class DepthEstimator(Options, BaseEstimator):
     @property
     def _restarts(self) -> Restarts:
         check_is_fitted(self)
-        numbers = isinstance(self.model_.likelihood, NumberLikelihood)
-        calibration = Calibration(self.restart_shares_, self.spread_) if numbers else None
-        return Restarts(self.model_, self.seed_, self._recipe.n_samples, calibration)
+        return Restarts(
+            self.model_, self.seed_, self._recipe.n_samples, Calibration(self.restart_shares_, self.spread_)
+        )
 
     @property
     def _units(self) -> Units:

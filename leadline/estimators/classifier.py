@@ -26,8 +26,11 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     Attributes of a fitted one: `classes_`; `depth_pmf_`, `depth_mean_`, `depth_std_`, `depth_mode_`, `depth_support_`
     (q(L), the mixture over the restarts); `free_energy_`, `free_energy_terms_` (nats, all training rows, at temperature
-    1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `temperature_`;
-    `validation_nll_` (for every temperature tried, where there was a choice); `n_features_in_`, `feature_names_in_`.
+    1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `validation_nll_` (for every
+    temperature tried, where one was chosen); `n_features_in_`, `feature_names_in_`. What the rows held out say of the
+    restarts: the `restart_shares_` of each in a prediction, their `restart_temperatures_` (by these shares, the mean
+    is `temperature_`), and the `spread_` of all together: the probabilities are softened to p^(1 / spread). (Where no
+    rows are held out: equal shares, and 1.)
     """
 
     class_weight: Any = None

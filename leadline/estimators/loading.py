@@ -58,19 +58,22 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     """What predictions need is there, of the right size and in its range."""
     models = estimator.model_
     n_inputs, likelihood = models.network.n_inputs, models.likelihood
+    (n_restarts,), n_targets = models.runs, likelihood.n_spreads
+    if not hasattr(estimator, "spread_"):  # of an older version
+        equal = no_calibration(n_restarts, n_targets)
+        estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
+    if not hasattr(estimator, "restart_temperatures_"):
+        estimator.restart_temperatures_ = np.full(n_restarts, float(estimator.temperature_))
     sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
     if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
         sizes["classes_"] = (likelihood.n_classes,)
     elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, NumberLikelihood):
         check_choice("noise", estimator.noise, LIKELIHOODS)
-        n_targets = likelihood.n_targets
-        if not hasattr(estimator, "spread_"):  # of an older version
-            equal = no_calibration(models.runs[0], n_targets)
-            estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
         each = () if n_targets == 1 and np.ndim(estimator.y_mean_) == 0 else (n_targets,)
-        sizes |= {"y_mean_": each, "y_scale_": each, "restart_shares_": models.runs, "spread_": (n_targets,)}
+        sizes |= {"y_mean_": each, "y_scale_": each}
     else:
         raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
+    sizes |= {"restart_shares_": models.runs, "restart_temperatures_": models.runs, "spread_": (n_targets,)}
     for name, size in sizes.items():
         value = np.asarray(getattr(estimator, name))
         if value.shape != size:

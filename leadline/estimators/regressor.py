@@ -25,18 +25,17 @@ if TYPE_CHECKING:
 class DepthRegressor(RegressorMixin, DepthEstimator):
     """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
 
-    Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target) or
-    "input" (it depends on X too), or the name of another likelihood. The targets are standardised inside; everything
-    that is predicted, and the free energy, is in their own units. With several targets, y [rows, targets], what is said
-    of a target has an axis more.
+    Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target), "input"
+    (it depends on X too), "auto" (some restarts have the one, some the other), or the name of another likelihood. The
+    targets are standardised inside; everything that is predicted, and the free energy, is in their own units. With
+    several targets, y [rows, targets], what is said of a target has an axis more.
 
     Attributes of a fitted one: as `DepthClassifier`'s; `noise_scale_`, the standard deviation of the noise (where it
-    depends on X, the root of its mean square over the rows); and what the rows held out say of the restarts: the
-    `restart_shares_` of each in a prediction, and the `spread_`, a factor on the deviations from its mean, for every
-    target. (With `early_stopping=False` no rows are held out: equal shares, and 1.)
+    depends on X, the root of its mean square over the rows). The `spread_` is a factor on the deviations from the mean
+    prediction, for every target.
     """
 
-    noise: str = "constant"
+    noise: str = "auto"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -88,7 +87,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         moments = self._restarts.moments(x)
         mean, square = moments[:, 0], moments[:, 1]
-        variance = self._as_y(np.square(self.spread_) * np.maximum(square - mean**2, 0.0))
+        variance = self._as_y(np.maximum(square - mean**2, 0.0))
         return self._in_units(mean), self.y_scale_ * np.sqrt(variance)
 
     def _as_y(self, values: np.ndarray) -> np.ndarray:
@@ -141,7 +140,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)
-        in_units = lambda part: np.square(self.y_scale_) * self._as_y(np.square(self.spread_) * part)  # noqa: E731
+        in_units = lambda part: np.square(self.y_scale_) * self._as_y(part)  # noqa: E731
         return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
 
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

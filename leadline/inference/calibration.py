@@ -1,19 +1,21 @@
-"""What rows that were kept apart say of the restarts: how much to believe each, and how wide they are together."""
+"""What rows that were held out say of the restarts: how much to believe each kind, and how sure all are together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.optimize
 import scipy.special
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from leadline.likelihoods.mixture import Mixture
+from leadline.likelihoods.mixture import ClassMixture, Mixture
 
 BELIEF = 1.0
-"""Rows for every restart that count for what is thought before any is seen: equal restarts, of the right width."""
+"""Rows for every kind that count for what is thought before any is seen: equal kinds, of the right spread."""
 
 MOST_ROWS = 1024
-"""That are looked at: more would change shares and spreads by less than a percent."""
+"""Of a part that are looked at: more would change shares and spreads by less than a percent."""
 
 _WIDEST = 8.0
 """A spread lies between this and one over it."""
@@ -21,23 +23,57 @@ _WIDEST = 8.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """Restarts by how well they predict rows that none of them was trained on, and one spread for each target.
+    """Restarts by how well their kind predicts rows that they were not trained on, and one spread for each target.
 
-    Networks that are averaged are better than each of them, and their disagreement then says too much; a network whose
-    noise depends on the input has explained its own rows too well, and says too little; and one of several trainings
-    may have gone astray. Rows kept apart show all three.
+    Networks that are averaged are better than each of them, and their disagreement then says too much; a network that
+    has explained its own rows too well says too little; and one of several kinds may be the wrong one for a table. Rows
+    held out show all three.
     """
 
     share: Float[np.ndarray, " restarts"]
     """Of each restart in the prediction."""
     spread: Float[np.ndarray, " targets"]
-    """The factor on the deviations from the mean prediction."""
+    """For numbers the factor on the deviations from the mean prediction; for classes what the logs of the probabilities
+    are divided by."""
 
-    def of(self, mixture: Mixture) -> Mixture:
+    def of(self, mixture: Any) -> Any:
         """The calibrated one; the components come restart by restart."""
         n_restarts = len(self.share)
         factor = np.repeat(n_restarts * self.share, len(mixture.share) // n_restarts)
         return replace(mixture, share=mixture.share * factor).widened(self.spread)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that some restarts were not trained on, and what these say of them."""
+
+    mixture: Mixture | ClassMixture
+    """The components come restart by restart."""
+    kind: Int[np.ndarray, " restarts"]
+    """Of each of these restarts; every kind is among them."""
+    y: np.ndarray
+    weight: Float[np.ndarray, " rows"]
+    """A row counts as much as so many."""
+
+    def log_density(self) -> Float[np.ndarray, "kinds rows"]:
+        """Of every kind alone."""
+        of_components = np.repeat(self.kind, len(self.mixture.share) // len(self.kind))
+        log_densities = self.mixture.log_densities(self.y).sum(axis=2)
+        each = []
+        for kind in range(self.kind.max() + 1):
+            own = of_components == kind
+            share = self.mixture.share[own] / self.mixture.share[own].sum()
+            each.append(scipy.special.logsumexp(log_densities[own], axis=0, b=share[:, None]))
+        return np.stack(each)
+
+    def with_shares(self, share: Float[np.ndarray, " kinds"]) -> Any:
+        """The mixture where each kind has its share."""
+        return Calibration(share_of_restarts(share, self.kind), np.ones(1)).of(self.mixture)
+
+
+def share_of_restarts(share: Float[np.ndarray, " kinds"], kind: Int[np.ndarray, " restarts"]) -> np.ndarray:
+    """Those of a kind have its share in equal parts."""
+    return share[kind] / np.bincount(kind, minlength=len(share))[kind]
 
 
 def no_calibration(n_restarts: int, n_targets: int) -> Calibration:
@@ -45,28 +81,27 @@ def no_calibration(n_restarts: int, n_targets: int) -> Calibration:
     return Calibration(np.full(n_restarts, 1 / n_restarts), np.ones(n_targets))
 
 
-def calibrate(
-    mixture: Mixture, y: Float[np.ndarray, "rows targets"], weight: Float[np.ndarray, " rows"], n_restarts: int
-) -> Calibration:
-    """The most probable calibration given rows kept apart, each of which counts as much as `weight` such rows.
-
-    First the shares (stacking), then the spreads; BELIEF holds both back where rows are few.
-    """
-    by_component = mixture.log_densities(y).sum(axis=2).reshape(n_restarts, -1, len(y))
-    inside = n_restarts * mixture.share.reshape(n_restarts, -1, 1)
-    share = stacked(np.asarray(scipy.special.logsumexp(by_component, axis=1, b=inside)), weight)
-    found = Calibration(share, np.ones(y.shape[1]))
-    if not mixture.can_widen:
-        return found
-    mixture, belief = found.of(mixture), BELIEF * n_restarts
-    spread = [best_spread(mixture.target(i), y[:, i : i + 1], weight, belief) for i in range(y.shape[1])]
-    return Calibration(share, np.array(spread))
+def calibrate(parts: Sequence[HeldOut], kind: Int[np.ndarray, " restarts"], n_targets: int) -> Calibration:
+    """The most probable calibration of restarts of these kinds, given rows held out: first the shares of the kinds
+    (stacking), then the spreads. BELIEF holds both back where rows are few."""
+    weight = np.concatenate([part.weight for part in parts])
+    share = stacked(np.concatenate([part.log_density() for part in parts], axis=1), weight)
+    mixtures = [part.with_shares(share) for part in parts]
+    spread = np.ones(n_targets)
+    if mixtures[0].can_widen:
+        for i in range(n_targets):
+            rows = [
+                (mixture.target(i), part.y[:, i : i + 1], part.weight)
+                for mixture, part in zip(mixtures, parts, strict=True)
+            ]
+            spread[i] = best_spread(rows, BELIEF * len(share))
+    return Calibration(share_of_restarts(share, kind), spread)
 
 
 def stacked(
-    log_density: Float[np.ndarray, "restarts rows"], weight: Float[np.ndarray, " rows"]
-) -> Float[np.ndarray, " restarts"]:
-    """The shares under which the rows are most probable: each restart has those of the rows that it explains best."""
+    log_density: Float[np.ndarray, "kinds rows"], weight: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, " kinds"]:
+    """The shares under which the rows are most probable: each kind has those of the rows that it explains best."""
     density = np.exp(log_density - log_density.max(axis=0))
     share = np.full(len(density), 1 / len(density))
     for _ in range(200):
@@ -76,14 +111,12 @@ def stacked(
     return share
 
 
-def best_spread(
-    mixture: Mixture, y: Float[np.ndarray, "rows 1"], weight: Float[np.ndarray, " rows"], belief: float
-) -> float:
-    """The factor on a target's deviations under which the rows are most probable, beside `belief` rows that lie one
-    standard deviation of a Gaussian away."""
+def best_spread(rows: Sequence[tuple[Any, np.ndarray, np.ndarray]], belief: float) -> float:
+    """The spread under which a target is most probable, from mixtures, targets and weights, beside `belief` rows that
+    lie one standard deviation of a Gaussian away."""
 
     def cost(log_spread: float) -> float:
-        seen = weight @ mixture.widened(np.exp([log_spread])).log_density(y)
+        seen = sum(weight @ mixture.widened(np.exp([log_spread])).log_density(y) for mixture, y, weight in rows)
         return belief * (log_spread + 0.5 * np.exp(-2 * log_spread)) - seen
 
     ends = (-np.log(_WIDEST), np.log(_WIDEST))

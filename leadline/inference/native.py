@@ -13,13 +13,23 @@ from leadline.backend.native import library
 from leadline.backend.numerics import as_float, softplus_inverse
 from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.inference.model import Model
-from leadline.likelihoods import CategoricalLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
+from leadline.likelihoods import (
+    CategoricalLikelihood,
+    EitherNoiseLikelihood,
+    GaussianLikelihood,
+    HeteroscedasticLikelihood,
+)
 from leadline.network.blocks import Dense
 from leadline.network.layers import PackedLinear
 
 # These classes themselves, by the engine's numbers for them: what a subclass changes, it does not know.
 _FAMILIES: dict[type, int] = {FixedDepth: 0, NormalDepth: 1, PoissonDepth: 2, CategoricalDepth: 3}
-_LIKELIHOODS: dict[type, int] = {CategoricalLikelihood: 0, GaussianLikelihood: 1, HeteroscedasticLikelihood: 2}
+_LIKELIHOODS: dict[type, int] = {
+    CategoricalLikelihood: 0,
+    GaussianLikelihood: 1,
+    HeteroscedasticLikelihood: 2,
+    EitherNoiseLikelihood: 2,
+}
 
 _N_NUMBERS: dict[type, int] = {FixedDepth: 0, NormalDepth: 2, PoissonDepth: 1}
 """That are learned; a categorical q(L) has any number."""
@@ -106,11 +116,15 @@ def describe(
     network, likelihood = model.network, model.likelihood
     [(prior, prior_scale)] = priors_of(model)
     _check_sizes(model, prior, learned)
-    # A copy: the engine writes here.
-    opening = np.array(np.broadcast_to(getattr(likelihood, "opening", 1000), n_runs), np.int32)
+    # Copies: the engine writes into the first.
+    opening, most_opening = (
+        np.array(np.broadcast_to(getattr(likelihood, name, 0), n_runs), np.int32)
+        for name in ("opening", "most_opening")
+    )
     posterior = kinds_of(model.depth_posterior, n_runs)
     log_prior = log_masses(model.depth_prior, n_runs, model.capacity + 2)
     arrays = {"learned": learned, "more": more, "opening": opening, "log_prior": log_prior, "key": key}
+    arrays["most_opening"] = most_opening
     parts = {
         name: library.Learned(
             numbers=library.at(array),
@@ -133,6 +147,7 @@ def describe(
         log_prior=library.at(log_prior),
         opening=library.at(opening),
         best_opening=library.at(more.get("noise", {}).get("best_opening")),
+        most_opening=library.at(most_opening),
         key=library.at(key),
     )
     return Described(described, {**arrays, "posterior": posterior})

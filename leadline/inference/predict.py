@@ -118,12 +118,14 @@ def uncertainty(
     n_samples: int = 100,
     key: Key[Array, " runs"],
     share: Float[np.ndarray, " runs"] | None = None,
+    spread: Float[np.ndarray, " targets"] | None = None,
 ) -> Uncertainty:
     """The uncertainty of the restarts' common prediction, by its parts.
 
     Args:
         models, x, n_samples, key: as for `predict`.
         share: of each restart in the prediction; all are equal unless given.
+        spread: of the prediction, which stretches all parts alike; 1 unless given.
 
     Returns:
         Its parts, for every row.
@@ -136,13 +138,19 @@ def uncertainty(
     at_depth = share.sum(axis=0)
     moments = moments.astype(float)[:, : q.shape[1]]
     of_moments = models.likelihood.uncertainty
-    total = of_moments(np.tensordot(share, moments, axes=2))
+    together = np.tensordot(share, moments, axes=2)
+    total = of_moments(together)
     some = at_depth > 0
     mean = np.einsum("kl,kl...->l...", share[:, some], moments[:, some])
     mean /= at_depth[some].reshape(-1, *[1] * (mean.ndim - 1))
     given_depth = np.tensordot(at_depth[some], of_moments(mean), axes=1)
     noise = np.tensordot(share, noise.astype(float)[:, : q.shape[1]], axes=2)
-    return Uncertainty(noise, np.maximum(given_depth - noise, 0.0), np.maximum(total - given_depth, 0.0))
+    parts = noise, np.maximum(given_depth - noise, 0.0), np.maximum(total - given_depth, 0.0)
+    if spread is None or np.all(spread == 1):
+        return Uncertainty(*parts)
+    wider = of_moments(models.likelihood.widened(together, spread))
+    stretch = np.divide(wider, total, where=total > 0, out=np.ones_like(total))
+    return Uncertainty(*(stretch * part for part in parts))
 
 
 class _DepthMoments(Estimate):

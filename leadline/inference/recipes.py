@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,16 @@ Keep = Literal["lowest_free_energy", "last"]
 
 ADAM = optax.scale_by_adam()
 """Kingma & Ba (2015) with their constants; the learning rate is multiplied on, because it may change."""
+
+
+class Kind(NamedTuple):
+    """What the restarts of one kind have in common, and others have otherwise."""
+
+    temperature: float
+    start: float
+    """loc of q(L)."""
+    noise: Literal["input", "constant"] = "input"
+    """Of numbers, where the rows are to say whether it depends on the input."""
 
 
 def _compiled(**options: Any) -> Any:
@@ -47,6 +57,9 @@ class Recipe:
     """loc and scale of a normal q(L) at the start."""
     deepest_start: float | None = None
     """loc at the start of the last restart; those between lie evenly between. None starts all of them alike."""
+    kinds: tuple[Kind, ...] = ()
+    """What the restarts are, in turn; none: all are alike. Then every kind is trained several times, each time without
+    another part of the rows, and the rows held out say how much to believe each kind."""
     unfreeze: bool = _compiled(default=False)
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -95,6 +108,11 @@ class Recipe:
         _checks.check_positive("scale of initial_depth", self.initial_depth[1])
         if self.deepest_start is not None:
             _checks.check_finite("deepest_start", self.deepest_start)
+        object.__setattr__(self, "kinds", tuple(Kind(*kind) for kind in self.kinds))
+        for kind in self.kinds:
+            _checks.check_at_least("temperature of kinds", kind.temperature, 0)
+            _checks.check_finite("start of kinds", kind.start)
+            _checks.check_choice("noise of kinds", kind.noise, get_args(Kind.__annotations__["noise"]))
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
             _checks.check_integer(name, getattr(self, name), 1)
 
@@ -119,8 +137,11 @@ class Recipe:
         return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
 
     def by_restart(self, n_restarts: int) -> "list[Recipe]":
-        """What each restart starts from, where they differ; else the one recipe of all."""
+        """What each restart is trained by, where they differ; else the one recipe of all."""
         loc, scale = self.initial_depth
+        if self.kinds:
+            each = [self.kinds[i % len(self.kinds)] for i in range(n_restarts)]
+            return [replace(self, temperature=one.temperature, initial_depth=(one.start, scale)) for one in each]
         if self.deepest_start is None:
             return [self]
         return [
@@ -133,11 +154,9 @@ class Recipe:
         return Recipe("", temperature=float(self.temperature > 0), **kept)
 
     def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
-        """The recipe for such targets: ours with the likelihood's own changes, but for what its user has changed."""
-        if self.name != LEADLINE.name:
-            return self
-        changes = likelihood.recipe_changes
-        untouched = [name for name in changes if getattr(self, name) == getattr(LEADLINE, name)]
+        """The recipe for such targets: with the likelihood's own changes, but for what its user has changed."""
+        changes = likelihood.recipe_changes.get(self.name, {})
+        untouched = [name for name in changes if getattr(self, name) == getattr(RECIPES[self.name], name)]
         return replace(self, **{name: changes[name] for name in untouched})
 
 
@@ -168,7 +187,19 @@ LEADLINE = Recipe(
 )
 """The default: accurate and calibrated. The same number of epochs in all as the paper's one network."""
 
-RECIPES = {recipe.name: recipe for recipe in (LEADLINE, PUBLISHED, WRITTEN)}
+TABLE = replace(
+    LEADLINE,
+    name="table",
+    kinds=(Kind(0.05, 0.5), Kind(1.0, 0.5), Kind(1.0, 2.5)),
+    initial_depth=(0.5, 0.4),
+    initial_scale=0.2,
+    depth_learning_rate=0.0005,
+    n_restarts=12,
+)
+"""What the estimators take: cold and warm networks, shallow and deep ones, four of each, and the rows decide. Chosen on
+the choosing half of the tables of docs/tables.md."""
+
+RECIPES = {recipe.name: recipe for recipe in (LEADLINE, TABLE, PUBLISHED, WRITTEN)}
 
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""

@@ -1,23 +1,23 @@
 """The restarts of one fit, taken together: what they predict, how deep they are, what they cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key, UInt32
+from jaxtyping import Array, Int, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.backend.random import fold_in, words_of
 from leadline.inference import native, predict
-from leadline.inference.calibration import MOST_ROWS, Calibration, calibrate, no_calibration
+from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import by_rows
 from leadline.likelihoods import NumberLikelihood
-from leadline.likelihoods.mixture import Mixture
+from leadline.likelihoods.mixture import ClassMixture, Mixture
 
 # A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
 _TEST, FREE_ENERGY, _RESTART = 2, 3, 4
@@ -68,42 +68,55 @@ class Restarts:
         return evaluation_keys(self.models, self.seed, purpose)
 
     def moments(self, x: np.ndarray) -> np.ndarray:
-        """The mean of the likelihood's moments: class probabilities, or E[y] and E[y^2]."""
+        """The likelihood's moments of the prediction: class probabilities, or E[y] and E[y^2]."""
         each = predict.predict(self.models, x, n_samples=self.samples_each, key=self.keys())
-        return each.mean(0) if self.share is None else np.tensordot(self.share, each, axes=1)
+        if self.calibration is None:
+            return each.mean(0)
+        return self.models.likelihood.widened(
+            np.tensordot(self.calibration.share, each, axes=1), self.calibration.spread
+        )
 
     def uncertainty(self, x: np.ndarray) -> predict.Uncertainty:
         """By its parts."""
-        return predict.uncertainty(self.models, x, n_samples=self.samples_each, key=self.keys(), share=self.share)
+        calibration = self.calibration or no_calibration(self.models.runs[0], self.models.likelihood.n_spreads)
+        draws = {"n_samples": self.samples_each, "key": self.keys()}
+        return predict.uncertainty(self.models, x, **draws, share=calibration.share, spread=calibration.spread)
 
     def mixture(self, x: np.ndarray) -> Mixture:
         """The distribution of the numbers that are predicted, all weight samples and depths together."""
+        mixture = self._mixture(self.models, x, self.keys())
+        assert isinstance(mixture, Mixture)
+        return mixture if self.calibration is None else self.calibration.of(mixture)
+
+    def _mixture(self, models: Model, x: np.ndarray, keys: Key[Array, " runs"]) -> Mixture | ClassMixture:
+        """What some of the restarts predict, not calibrated: a mixture whose components come restart by restart."""
         n = self.samples_each
-        q = predict.depth_masses(self.models)
+        if not isinstance(models.likelihood, NumberLikelihood):
+            each = predict.predict(models, x, n_samples=n, key=keys)
+            return ClassMixture(np.full(len(each), 1 / len(each)), each)
+        q = predict.depth_masses(models)
         some = q.sum(axis=0) > 0
-        samples = predict.sample_outputs(self.models, x, components=True, n_samples=n, key=self.keys())
+        samples = predict.sample_outputs(models, x, components=True, n_samples=n, key=keys)
         parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
         share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel()
-        likelihood = self.models.likelihood
-        assert isinstance(likelihood, NumberLikelihood)
-        mixture = likelihood.mixture(share, *parts)
-        return mixture if self.calibration is None else self.calibration.of(mixture)
+        return models.likelihood.mixture(share, *parts)
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""
         return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns)
 
-    def calibrated(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> "Restarts":
-        """By rows that none of them was trained on; by none, all alike. Those of classes are taken as they are."""
-        if not isinstance(self.models.likelihood, NumberLikelihood):
-            return self
-        n_restarts, y = self.models.runs[0], self.models.likelihood.check_targets("y", y, len(x))
-        if len(x) == 0:
-            return replace(self, calibration=no_calibration(n_restarts, y.shape[1]))
-        x, y = x[:MOST_ROWS], y[:MOST_ROWS]
-        weight = np.ones(len(x)) if weight is None else weight[:MOST_ROWS]
-        plain = replace(self, calibration=None)
-        return replace(self, calibration=calibrate(plain.mixture(x), y, weight, n_restarts))
+    def calibrated(self, parts: Sequence["Part"], kind: Int[np.ndarray, " restarts"]) -> "Restarts":
+        """By rows held out, each part from one restart of every kind; by none, all alike, as they are."""
+        likelihood, keys = self.models.likelihood, self.keys()
+        if not parts:
+            return replace(self, calibration=no_calibration(len(kind), likelihood.n_spreads))
+
+        def held_out(part: Part) -> HeldOut:
+            x, y = part.x[:MOST_ROWS], likelihood.check_targets("y", part.y, len(part.x))[:MOST_ROWS]
+            mixture = self._mixture(self.models.some(part.runs), x, keys[part.runs])
+            return HeldOut(mixture, kind[part.runs], y.reshape(len(y), -1), part.weight[:MOST_ROWS])
+
+        return replace(self, calibration=calibrate([held_out(part) for part in parts], kind, likelihood.n_spreads))
 
     def depth(self) -> dict[str, Any]:
         """q(L), the mixture over the restarts, under the record's names."""
@@ -113,6 +126,15 @@ class Restarts:
         """The free energy of the data and its terms, means over the restarts, under the record's names."""
         terms = predict.evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(FREE_ENERGY))
         return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
+
+
+class Part(NamedTuple):
+    """Rows, and the restarts that were not trained on them."""
+
+    runs: slice
+    x: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
 
 
 def describe_depth(masses: np.ndarray, share: np.ndarray | None = None) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from leadline._discovery import import_all
 from leadline.likelihoods.base import LIKELIHOODS, Likelihood
 from leadline.likelihoods.categorical import CategoricalLikelihood
 from leadline.likelihoods.gaussian import GaussianLikelihood
-from leadline.likelihoods.heteroscedastic import HeteroscedasticLikelihood
+from leadline.likelihoods.heteroscedastic import EitherNoiseLikelihood, HeteroscedasticLikelihood
 from leadline.likelihoods.numbers import NumberLikelihood
 
 __all__ = [
     "LIKELIHOODS",
     "CategoricalLikelihood",
+    "EitherNoiseLikelihood",
     "GaussianLikelihood",
     "HeteroscedasticLikelihood",
     "Likelihood",

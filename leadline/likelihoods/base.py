@@ -23,8 +23,8 @@ class Likelihood(eqx.Module):
     """`classes` or `numbers`: by which measures it is judged."""
     common_validation: ClassVar[bool] = False
     """Whether all restarts hold out the same rows, which then calibrate them."""
-    recipe_changes: ClassVar[dict[str, Any]] = {}
-    """What our recipe changes for such targets."""
+    recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What recipes change for such targets, by their names."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -35,6 +35,11 @@ class Likelihood(eqx.Module):
     @abc.abstractmethod
     def n_outputs(self) -> int:
         """How many numbers the network puts out for a row."""
+
+    @property
+    def n_spreads(self) -> int:
+        """In how many ways a prediction can be wider (`widened`)."""
+        return 1
 
     @abc.abstractmethod
     def log_prob(self, output: Float[Array, "*batch out"], y: Shaped[Array, "..."]) -> Float[Array, "*batch"]:
@@ -53,11 +58,19 @@ class Likelihood(eqx.Module):
         """That of a prediction, from its averaged moments, in the units of `noise`."""
 
     @abc.abstractmethod
+    def widened(self, moments: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """The averaged moments of a prediction that is so much wider."""
+
+    @abc.abstractmethod
     def change(self, expected: np.ndarray, got: np.ndarray) -> float:
         """How much a prediction has changed, at most, from the moments before and after (see `prune`)."""
 
     def scheduled(self, share: Float[Array, ""]) -> "Likelihood":
         """The likelihood at a share of the recipe's schedules: a family may be something simpler at first."""
+        return self
+
+    def of_kind(self, kind: Any) -> "Likelihood":
+        """What restarts of such a kind (`Recipe.kinds`) are trained with."""
         return self
 
     @abc.abstractmethod

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline.likelihoods.base import Likelihood
+from leadline.likelihoods.mixture import softened
 
 
 class CategoricalLikelihood(Likelihood):
@@ -43,6 +44,10 @@ class CategoricalLikelihood(Likelihood):
     def uncertainty(self, moments: np.ndarray) -> np.ndarray:
         """The entropy of the class."""
         return scipy.special.entr(moments).sum(axis=-1)
+
+    def widened(self, moments: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """Softened probabilities."""
+        return softened(moments, spread[0])
 
     def change(self, expected: np.ndarray, got: np.ndarray) -> float:
         """Of a class probability."""

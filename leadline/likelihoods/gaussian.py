@@ -14,7 +14,10 @@ class GaussianLikelihood(GaussianNoise):
     """N(y | output, diag(scale^2)), one learned noise scale per output."""
 
     name: ClassVar[str] = "constant"
-    recipe_changes: ClassVar[dict[str, Any]] = {"temperature": 1.0}  # a colder network would learn the noise
+    recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {
+        **GaussianNoise.recipe_changes,
+        "leadline": {"temperature": 1.0},  # a colder network would learn the noise
+    }
 
     def __init__(self, n_outputs: int = 1, scale: float = 1.0):
         check_integer("n_outputs", n_outputs, 1)

@@ -31,12 +31,15 @@ class HeteroscedasticLikelihood(GaussianNoise):
     # A colder network would learn the noise. A few rows can have large gradients, and large steps lead astray; and all
     # restarts, begun alike, would settle on one depth before the weight KL has come in. So they begin one hidden layer
     # apart and are in no hurry to leave, and the rows kept apart choose.
-    recipe_changes: ClassVar[dict[str, Any]] = {
-        "temperature": 0.4,
-        "learning_rate": 0.002,
-        "initial_depth": (1.0, 0.4),
-        "deepest_start": 4.0,
-        "depth_learning_rate": 0.0005,
+    recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {
+        **GaussianNoise.recipe_changes,
+        "leadline": {
+            "temperature": 0.4,
+            "learning_rate": 0.002,
+            "initial_depth": (1.0, 0.4),
+            "deepest_start": 4.0,
+            "depth_learning_rate": 0.0005,
+        },
     }
 
     opening: Int[Array, ""]
@@ -45,6 +48,11 @@ class HeteroscedasticLikelihood(GaussianNoise):
     def __init__(self, n_targets: int = 1, scale: float = 1.0):
         super().__init__(n_targets, scale)
         self.opening = jax.device_put(np.array(_OPEN, np.int32))
+
+    @property
+    def most_opening(self) -> Any:
+        """What the opening comes to."""
+        return _OPEN
 
     @property
     def n_outputs(self) -> int:
@@ -60,5 +68,26 @@ class HeteroscedasticLikelihood(GaussianNoise):
         return mean, jax.nn.softplus(self.raw_scale + shift)
 
     def scheduled(self, share: Float[Array, ""]) -> "HeteroscedasticLikelihood":
-        opening = jnp.round(_OPEN * jnp.clip(share / OPENING, 0.0, 1.0)).astype(self.opening.dtype)
+        opening = jnp.round(self.most_opening * jnp.clip(share / OPENING, 0.0, 1.0)).astype(self.opening.dtype)
         return eqx.tree_at(lambda likelihood: likelihood.opening, self, opening)
+
+
+class EitherNoiseLikelihood(HeteroscedasticLikelihood):
+    """Of some restarts the noise stays constant, of others it does not: the rows held out say whom to believe."""
+
+    name: ClassVar[str] = "auto"
+
+    opens: Int[Array, ""]
+    """Whether it depends on the input: 1, or 0."""
+
+    def __init__(self, n_targets: int = 1, scale: float = 1.0):
+        super().__init__(n_targets, scale)
+        self.opens = jax.device_put(np.array(1, np.int32))
+
+    @property
+    def most_opening(self) -> Any:
+        return _OPEN * self.opens
+
+    def of_kind(self, kind: Any) -> "EitherNoiseLikelihood":
+        opens = np.array(kind.noise == "input", np.int32)
+        return eqx.tree_at(lambda one: (one.opening, one.opens), self, (_OPEN * opens, opens))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,43 @@ class Mixture(abc.ABC):
         """That of one target."""
         some: dict[str, Any] = {name: value[..., i : i + 1] for name, value in vars(self).items() if name != "share"}
         return replace(self, **some)
+
+
+@dataclass(frozen=True)
+class ClassMixture:
+    """The predictive distribution of a class: one mixture for every row, softened as a whole."""
+
+    share: Float[np.ndarray, " components"]
+    probabilities: Float[np.ndarray, "components rows classes"]
+    spread: float = 1.0
+    can_widen = True
+
+    def log_densities(self, y: Int[np.ndarray, "rows 1"]) -> Float[np.ndarray, "components rows 1"]:
+        """Of the right class, under every component."""
+        return _log(np.take_along_axis(self.probabilities, y[None], axis=2))
+
+    def log_density(self, y: Int[np.ndarray, "rows 1"]) -> Float[np.ndarray, " rows"]:
+        """Of the right class."""
+        together = softened(np.tensordot(self.share, self.probabilities, axes=1), self.spread)
+        return _log(np.take_along_axis(together, y, axis=1))[:, 0]
+
+    def widened(self, factor: Float[np.ndarray, " 1"]) -> "ClassMixture":
+        """With so many times as large a spread."""
+        return replace(self, spread=self.spread * float(factor[0]))
+
+    def target(self, i: int) -> "ClassMixture":
+        """There is one."""
+        return self
+
+
+def softened(probabilities: Float[np.ndarray, "*rows classes"], spread: Any) -> Float[np.ndarray, "*rows classes"]:
+    """p^(1 / spread), normalised: as if the logits were divided by the spread. Above 1 it is softer, below sharper."""
+    return scipy.special.softmax(_log(probabilities) / spread, axis=-1)
+
+
+def _log(probabilities: np.ndarray) -> np.ndarray:
+    """What a float32 holds as zero is not impossible."""
+    return np.log(np.maximum(probabilities.astype(float), np.finfo(np.float32).tiny))
 
 
 class GaussianMixture(Mixture):

@@ -23,6 +23,10 @@ class NumberLikelihood(Likelihood):
     """
 
     common_validation: ClassVar[bool] = True
+    # A cold network alone would learn the noise; and a few rows can have large gradients: large steps lead astray.
+    recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {
+        "table": {"kinds": ((0.1, 0.5), (0.4, 2.5, "constant"), (1.0, 2.5)), "learning_rate": 0.002}
+    }
     mixture: ClassVar[Callable[..., Mixture]]
     """The predictive distribution from the shares of its components and what `components` says of each."""
 
@@ -30,6 +34,10 @@ class NumberLikelihood(Likelihood):
     @abc.abstractmethod
     def n_targets(self) -> int:
         """How many numbers a row has to predict."""
+
+    @property
+    def n_spreads(self) -> int:
+        return self.n_targets
 
     @property
     @abc.abstractmethod
@@ -58,6 +66,11 @@ class NumberLikelihood(Likelihood):
     def uncertainty(self, moments: np.ndarray) -> np.ndarray:
         """The variance of y."""
         return moments[..., 1, :] - np.square(moments[..., 0, :])
+
+    def widened(self, moments: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """With the same mean, and all deviations from it so many times as large."""
+        mean, square = moments[..., 0, :].astype(float), moments[..., 1, :]
+        return np.stack([mean, mean**2 + spread**2 * np.maximum(square - mean**2, 0.0)], axis=-2)
 
     def change(self, expected: np.ndarray, got: np.ndarray) -> float:
         """Of a mean or a deviation, in predictive deviations.

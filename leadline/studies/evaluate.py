@@ -103,7 +103,7 @@ def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     def of_one(i: int, problem: Problem) -> Tested:
         x, y = problem.train
         held = trained.validation_rows[trained.runs_of(i)][0]
-        restarts = trained.restarts(i).calibrated(x[held], y[held])
+        restarts = trained.calibrated(problem, i)
         assert restarts.calibration is not None
         share, spread = restarts.calibration.share, restarts.calibration.spread
         scale = 1.0 if problem.units is None else problem.units.y_scale

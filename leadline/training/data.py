@@ -142,10 +142,10 @@ def _rows(problems: Sequence[Problem], part: str) -> tuple[Any, Any]:
 
 
 def make_parts(
-    tables: Tables, problems: Sequence[Problem], shape: tuple[int, int, int], seeds: Sequence[int]
+    tables: Tables, problems: Sequence[Problem], shape: tuple[int, int, int], seeds: Sequence[int], together: int
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The data, each run's table, and the rows it is trained and validated on, as `Plan` takes them; and which of the
-    given rows were held out."""
+    given rows were held out, the same from `together` restarts that follow each other."""
     n_runs, n_rows = int(np.prod(shape)), tables[0].shape[1]
     likelihood, validation = problems[0].likelihood, problems[0].validation
     if isinstance(validation, tuple):
@@ -161,11 +161,12 @@ def make_parts(
             raise InvalidArgumentError(f"must leave rows to train on, got {validation} of {n_rows} rows.", "validation")
         data = make_data("data", tables)
         validation_size = n_held_out(bucket(n_rows), validation)  # one size for all tables that share the program
-        n_parts = 1 if likelihood.common_validation else shape[2]
+        n_parts = -(-shape[2] // together)
         xs, ys = (np.broadcast_to(a, (len(seeds), *a.shape[1:])) for a in tables[:2])
         fits = zip(xs, ys, seeds, strict=True)
         of_fits = [held_out(x, likelihood.labels(y), n_parts, validation, seed) for x, y, seed in fits]
-        held = np.concatenate([np.tile(rows, (n_runs // len(seeds) // n_parts, 1)) for rows in of_fits])
+        of_restarts = [np.repeat(rows, together, axis=0)[: shape[2]] for rows in of_fits]
+        held = np.concatenate([np.tile(rows, (shape[1], 1)) for rows in of_restarts])
         train_rows = np.stack([np.setdiff1d(np.arange(n_rows), rows) for rows in held])
         validation_rows = held
     table = np.repeat(np.arange(len(seeds)), shape[1] * shape[2]) if data.x.shape[0] > 1 else np.zeros(n_runs, int)

@@ -22,7 +22,7 @@ from leadline.depth.side_by_side import kind_of, side_by_side
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
-from leadline.inference.restarts import Restarts, keys_of, restart_keys
+from leadline.inference.restarts import Part, Restarts, keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
@@ -64,8 +64,8 @@ class Trained:
     """Epochs by runs, under the names of the record."""
     settings: tuple[Settings, ...]
     """Of every fit, resolved."""
-    temperature: np.ndarray
-    """The temperature kept, for every fit."""
+    temperatures: np.ndarray
+    """Of every fit's restarts, fits by restarts; those kept."""
     validation_nll: dict[float, np.ndarray]
     """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every fit."""
     validation_rows: np.ndarray
@@ -88,6 +88,11 @@ class Trained:
         """Of every fit."""
         return self.model.runs[0] // len(self.settings)
 
+    @property
+    def temperature(self) -> np.ndarray:
+        """Of every fit, the mean over its restarts."""
+        return self.temperatures.mean(axis=1)
+
     def runs_of(self, fit: int) -> slice:
         """The restarts of one fit."""
         return slice(fit * self.n_restarts, (fit + 1) * self.n_restarts)
@@ -96,6 +101,18 @@ class Trained:
         """The networks of one fit, not calibrated."""
         settings = self.settings[fit]
         return Restarts(self.model.some(self.runs_of(fit)), settings.seed, get_recipe(settings.recipe).n_samples)
+
+    def calibrated(self, problem: Problem, fit: int = 0) -> Restarts:
+        """The same, calibrated by the training rows that were held out; those of classes only if of several kinds."""
+        restarts, recipe, n = self.restarts(fit), get_recipe(self.settings[fit].recipe), self.n_restarts
+        if not recipe.kinds and not problem.likelihood.common_validation:
+            return restarts
+        n_kinds = min(_held_out_together(recipe, problem.likelihood, n), n)
+        held = self.validation_rows[self.runs_of(fit)]
+        (x, y), weight = problem.train, np.ones(len(problem.train[0])) if problem.weight is None else problem.weight
+        whole = range(0, n - n_kinds + 1, n_kinds) if held.size else ()
+        rows = ((slice(first, first + n_kinds), held[first]) for first in whole)
+        return restarts.calibrated([Part(runs, x[i], y[i], weight[i]) for runs, i in rows], np.arange(n) % n_kinds)
 
 
 def init_models(
@@ -140,12 +157,23 @@ def init_models(
 _init_models_quickly = jit_lightly(init_models)
 
 
-def _draw_models(depths: list[Pair], *sizes: Any, words: np.ndarray, natively: bool, **options: Any) -> Model:
-    """`init_models` with p(L) and q(L) for all keys, or for each; `natively` by the engine's draws."""
+def _draw_models(
+    depths: list[Pair],
+    n_inputs: int,
+    likelihoods: list[Likelihood],
+    *,
+    words: np.ndarray,
+    natively: bool,
+    **options: Any,
+) -> Model:
+    """`init_models` with p(L), q(L) and likelihood for all keys, or for each; `natively` by the engine's draws."""
     if natively:
-        models = init_models(*sizes, depth=depths[0], key=words, **options)
+        models = init_models(n_inputs, likelihoods[0], depth=depths[0], key=words, **options)
     else:
-        models = _init_models_quickly(*sizes, depth=depths[0], key=keys_of(words), **options)
+        models = _init_models_quickly(n_inputs, likelihoods[0], depth=depths[0], key=keys_of(words), **options)
+    if len(likelihoods) > 1:
+        stacked = jax.tree.map(lambda *arrays: np.stack(arrays), *likelihoods)
+        models = eqx.tree_at(lambda m: m.likelihood, models, stacked if natively else jax.device_put(stacked))
     if len(depths) == 1:
         return models
     both = [side_by_side(column) for column in zip(*depths, strict=True)]
@@ -165,6 +193,15 @@ def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) 
         return by_restart[0]
     times = n_temperatures * n_restarts // len(by_restart[0])
     return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * times]
+
+
+def _likelihoods_of_runs(likelihood: Likelihood, recipe: Recipe, shape: Shape) -> list[Likelihood]:
+    """Of all runs, or of each where they differ."""
+    n_fits, n_temperatures, n_restarts = shape
+    of_kinds = [likelihood.of_kind(kind) for kind in recipe.kinds]
+    if all(one is likelihood for one in of_kinds):
+        return [likelihood]
+    return [of_kinds[i % len(of_kinds)] for i in range(n_restarts)] * (n_fits * n_temperatures)
 
 
 _unpack = jit_lightly(Model.unpack)
@@ -200,26 +237,27 @@ def train(
     watch = watch or Watch()
     problems, fits = _one_for_each(problem, Settings() if settings is None else settings)
     common, likelihood = fits[0], problems[0].likelihood
-    temperatures, n_restarts = common.temperatures, common.n_restarts
-    recipe = replace(get_recipe(common.recipe), temperature=max(temperatures), learning_rate=common.learning_rate)
-    assert n_restarts is not None  # resolved
-    assert isinstance(common.batch_size, int)
+    temperatures, recipe = common.temperatures(), get_recipe(common.recipe)
+    recipe = replace(recipe, temperature=temperatures.max(), learning_rate=common.learning_rate)
+    assert isinstance(common.batch_size, int)  # resolved
     seeds = [one.seed for one in fits]
-    shape = (len(fits), len(temperatures), n_restarts)
+    shape = (len(fits), *temperatures.shape)
+    n_restarts = shape[2]
     depths = _depths_of_runs(fits, recipe, shape)
     tables = make_tables(problems)
-    parts, held = make_parts(tables, problems, shape, seeds)
+    parts, held = make_parts(tables, problems, shape, seeds, _held_out_together(recipe, likelihood, n_restarts))
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
     words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
     sizes = {"recipe": recipe, "block": common.block, "width": common.width}
-    draw_models = partial(_draw_models, depths, n_inputs, likelihood, **sizes, words=words)
+    likelihoods = _likelihoods_of_runs(likelihood, recipe, shape)
+    draw_models = partial(_draw_models, depths, n_inputs, likelihoods, **sizes, words=words)
     by_engine = BLOCKS[common.block] is Dense and backend().has_engine
     by_engine = by_engine and native.suits(draw_models(capacity=1, natively=True), recipe)
     draw_models = partial(draw_models, natively=by_engine)
     of_runs = {
         "key": keys_of(fold_in(words, _TRAINING)),
-        "temperature": as_float(np.broadcast_to(np.array(temperatures)[:, None], shape).ravel()),
+        "temperature": as_float(np.broadcast_to(temperatures, shape).ravel()),
     }
     begin = (
         partial(native.init_state, **of_runs)
@@ -262,7 +300,7 @@ def train(
     chosen, validation_nll = np.zeros(len(fits), int), {}
     if len(temperatures) > 1:
         nll = _validation_nll(models, words, plan, shape, held.size > 0 and not likelihood.common_validation)
-        chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures, nll.T, strict=True))
+        chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures[:, 0].tolist(), nll.T, strict=True))
         runs = np.arange(len(words)).reshape(shape)[np.arange(len(fits)), chosen].ravel()
         models = models.some(runs)
         history = {name: column[:, runs] for name, column in history.items()}
@@ -271,7 +309,7 @@ def train(
         model=models,
         history=history,
         settings=tuple(fits),
-        temperature=np.array(temperatures)[chosen],
+        temperatures=temperatures[chosen],
         validation_nll=validation_nll,
         validation_rows=held,
         epochs_of_fits=run.pace.done(int(state.epoch)),
@@ -279,6 +317,11 @@ def train(
         compile_seconds=run.compile_seconds or 0.0,
         interrupted=end is None or int(state.epoch) < end,
     )
+
+
+def _held_out_together(recipe: Recipe, likelihood: Likelihood, n_restarts: int) -> int:
+    """Restarts that hold out the same rows: one of every kind, so that every row has an honest prediction of each."""
+    return len(recipe.kinds) or (n_restarts if likelihood.common_validation else 1)
 
 
 def _one_for_each(

@@ -52,11 +52,13 @@ class Settings:
     width: int = option(32, "Units per hidden layer.", type=int)
     recipe: str | Recipe = option(
         "leadline",
-        "leadline, published (the code behind the paper's figures) or written (the paper's text); in Python also a "
-        "`Recipe`.",
+        "leadline, table (restarts of several kinds, weighed by rows held out; what estimators and `fit` take), "
+        "published (the code behind the paper's figures) or written (the paper's text); in Python also a `Recipe`.",
     )
     temperature: float | Literal["auto"] | None = option(
-        None, "Factor on the weight KL, or auto: chosen by validation likelihood. Default: the recipe's; for numbers 1."
+        None,
+        "Factor on the weight KL, or auto: the rows held out decide, which restarts of several kinds (recipe table) do "
+        "by themselves. Default: the recipe's.",
     )
     n_restarts: int | None = option(
         None, "Networks trained side by side and averaged. Default: the recipe's.", flag="restarts", type=int
@@ -90,7 +92,7 @@ class Settings:
             self,
             recipe=recipe,
             depth=int(self.depth) if isinstance(self.depth, np.integer) else self.depth,
-            temperature=recipe.temperature if self.temperature is None else self.temperature,
+            temperature=_temperature(recipe) if self.temperature is None else self.temperature,
             n_restarts=recipe.n_restarts if self.n_restarts is None else self.n_restarts,
             epochs=recipe.epochs if self.epochs is None and not self.own_length else self.epochs,
             learning_rate=recipe.learning_rate if self.learning_rate is None else self.learning_rate,
@@ -107,10 +109,12 @@ class Settings:
         [*_, warmest] = check_temperature(full.temperature)
         return full if full.temperature == "auto" else replace(full, temperature=warmest)
 
-    @property
-    def temperatures(self) -> tuple[float, ...]:
-        """To train at."""
-        return check_temperature(self.temperature)
+    def temperatures(self) -> np.ndarray:
+        """Of resolved settings: to train the restarts at, [choices, restarts]; the kinds have theirs side by side."""
+        recipe, n_restarts = get_recipe(self.recipe), self.n_restarts or 1
+        if recipe.kinds and self.temperature == "auto":
+            return np.array([[one.temperature for one in recipe.by_restart(n_restarts)]])
+        return np.repeat(np.array(check_temperature(self.temperature))[:, None], n_restarts, axis=1)
 
     def identity(self, problem: Problem) -> str:
         """The one name of such a training: the same for the same rows and settings, whoever asks."""
@@ -122,6 +126,10 @@ class Settings:
         names = ("block", "width", "temperature", "n_restarts", "epochs", "learning_rate", "batch_size", "seed")
         depth = self.depth if isinstance(self.depth, str | int) else repr(self.depth)
         return {"recipe": recipe, **{name: getattr(self, name) for name in names}, "depth": depth}
+
+
+def _temperature(recipe: Recipe) -> float | Literal["auto"]:
+    return "auto" if recipe.kinds else recipe.temperature
 
 
 def options(door: Door) -> dict[str, Any]:

@@ -29,6 +29,7 @@ struct Network {
     const DepthKind* posterior;  // of every run
     const double* log_prior;     // p(L) of every run, [runs, capacity + 2]
     int32_t *opening, *best_opening;  // of every run, in thousandths
+    const int32_t* most_opening;
     const uint32_t* key;         // [runs, 2]
 };
 
@@ -223,7 +224,9 @@ class Run {
         const double decayed = std::min(std::max((share - plan_.decay_from) / (1 - plan_.decay_from), 0.0), 1.0);
         return 0.5 * (1 + std::cos(3.14159265358979323846 * decayed));
     }
-    int opening(double share) const { return int(std::nearbyint(1000 * std::min(std::max(share / 0.3, 0.0), 1.0))); }
+    int opening(double share) const {
+        return int(std::nearbyint(network_.most_opening[at_.run] * std::min(std::max(share / 0.3, 0.0), 1.0)));
+    }
 
     void find_support() {
         find_masses(network_.posterior[at_.run], at_.depth_numbers(), network_.capacity + 2, q_);

@@ -37,7 +37,7 @@ Network = _structure(
     prior_scale=c_float,
     **_each(Learned, "first_layer", "first_head", "deeper_layer", "deeper_head", "noise", "depth"),
     posterior=POINTER(DepthKind),
-    **_each(c_void_p, "log_prior", "opening", "best_opening", "key"),
+    **_each(c_void_p, "log_prior", "opening", "best_opening", "most_opening", "key"),
 )
 Rows = _structure("Rows", **_each(c_void_p, "x", "y", "label", "weight"), n_rows=c_int64)
 Part = _structure("Part", rows=c_void_p, **_each(c_int32, "n_rows", "size"))

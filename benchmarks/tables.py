@@ -1,12 +1,13 @@
 """How honest the defaults are on real tables, beside what else one would use, all in one run.
 
-    python benchmarks/tables.py --data ../shared/data/tables [--half report] [--methods leadline mlp ...] [--kind classes]
-    python benchmarks/tables.py --data ../shared/data/tables --summary      # the tables of docs/tables.md
+    python benchmarks/tables.py --data ../shared/data/tables [--half report] [--kind classes] [--methods leadline ...]
+    python benchmarks/tables.py --summary [--picture docs/tables.png]      # of what is in results/tables
 
-Tables whose name has an even number of characters are for choosing settings (`--half choose`), the others for reporting.
-Three splits of 75/25, stratified, at most 5,000 rows to train on; everything at its defaults, inputs standardised where a
-method needs it. A row per table, split and method goes to results/tables/KIND/METHOD.csv; rows that are there are not
-computed again. No probability counts as less than 1e-6. bde needs `pip install "leadline[bench]"`.
+Tables whose name has an even number of characters are for choosing settings (`--half choose`), the others for
+reporting. Three splits of 75/25, stratified, at most 5,000 rows to train on; everything at its defaults, inputs
+standardised where a method needs it; on as many cores as the process may use (`taskset -c 0` for one). A row per table,
+split and method goes to results/tables/KIND/METHOD.csv; rows that are there are not computed again. No probability
+counts as less than 1e-6. `before` is the default up to version 0.1; bde needs `pip install "leadline[bench]"`.
 """
 
 import argparse
@@ -216,6 +217,7 @@ def bde(name: str) -> Callable[[int], Any]:
 METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     "classes": {
         "leadline": of_classes(lambda seed: DepthClassifier(random_state=seed)),
+        "before": of_classes(lambda seed: DepthClassifier(recipe="leadline", random_state=seed)),
         "mlp": of_classes(lambda seed: scaled(MLPClassifier(random_state=seed))),
         "logistic": of_classes(lambda seed: scaled(LogisticRegression())),
         "boosting": of_classes(lambda seed: HistGradientBoostingClassifier(random_state=seed)),
@@ -225,6 +227,9 @@ METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     },
     "numbers": {
         "leadline": of_numbers(by_leadline, lambda seed: DepthRegressor(random_state=seed)),
+        "before": of_numbers(
+            by_leadline, lambda seed: DepthRegressor(recipe="leadline", noise="constant", random_state=seed)
+        ),
         "mlp": of_numbers(by_residuals, lambda seed: scaled(MLPRegressor(random_state=seed))),
         "ridge": of_numbers(by_std, lambda seed: scaled(BayesianRidge())),
         "boosting": of_numbers(by_residuals, lambda seed: HistGradientBoostingRegressor(random_state=seed)),

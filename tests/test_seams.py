@@ -70,7 +70,7 @@ class PoissonMixture(Mixture):
 class PoissonLikelihood(NumberLikelihood):
     name: ClassVar[str] = "counts"
     mixture: ClassVar[Callable[..., Mixture]] = PoissonMixture
-    recipe_changes: ClassVar[dict[str, Any]] = {"temperature": 1.0}
+    recipe_changes: ClassVar[dict[str, Any]] = {"leadline": {"temperature": 1.0}}
 
     n_targets: int = eqx.field(static=True, default=1)
 

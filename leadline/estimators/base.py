@@ -132,12 +132,13 @@ class DepthEstimator(Options, BaseEstimator):
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
         rows = units.inputs(x), y
+        if self.validation_fraction is not None:
+            check_share("validation_fraction", self.validation_fraction)
         validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
 
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
-            check_share("validation_fraction", self.validation_fraction)
             return self.validation_fraction
         settings = self.settings().resolved(likelihood)
         n_kinds = len(get_recipe(settings.recipe).kinds)

@@ -72,7 +72,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
             variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
             noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]
         else:
-            noise = np.sqrt(np.average(self._uncertainty(problem.train[0]).noise, axis=0, weights=weight))
+            of_rows = self._as_y(self._restarts.uncertainty(problem.train[0]).noise)
+            noise = self.y_scale_ * np.sqrt(np.average(of_rows, axis=0, weights=weight))
         self.noise_scale_ = float(noise) if np.ndim(self.y_mean_) == 0 else noise
 
     @property

@@ -190,7 +190,7 @@ LEADLINE = Recipe(
 TABLE = replace(
     LEADLINE,
     name="table",
-    kinds=(Kind(0.05, 0.5), Kind(1.0, 0.5), Kind(1.0, 2.5)),
+    kinds=(Kind(1.0, 0.5), Kind(0.05, 0.5), Kind(1.0, 2.5)),
     initial_depth=(0.5, 0.4),
     initial_scale=0.2,
     depth_learning_rate=0.0005,

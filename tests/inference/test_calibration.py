@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.inference.calibration import BELIEF, Calibration, best_spread, calibrate, no_calibration, stacked
-from leadline.likelihoods.mixture import GaussianMixture
+from leadline.inference.calibration import (
+    BELIEF,
+    Calibration,
+    HeldOut,
+    best_spread,
+    calibrate,
+    no_calibration,
+    share_of_restarts,
+    stacked,
+)
+from leadline.likelihoods.mixture import ClassMixture, GaussianMixture, softened
 from leadline.training.data import held_out
 from tests.tolerances import CLOSED_FORM, MANY_SUMS
 
@@ -53,7 +62,7 @@ def test_the_spread_of_one_gaussian_is_that_of_the_residuals():
     y = 2.5 * rng.normal(size=(60, 1))
     one = GaussianMixture(np.ones(1), np.zeros((1, 60, 1)), np.ones((1, 60, 1)))
     expected = np.sqrt((np.sum(y**2) + 4) / (60 + 4))
-    assert best_spread(one, y, np.ones(60), 4.0) == pytest.approx(expected, rel=2e-3)  # the search ends at 1e-3
+    assert best_spread([(one, y, np.ones(60))], 4.0) == pytest.approx(expected, rel=2e-3)  # the search ends at 1e-3
 
 
 def test_a_calibrated_mixture_has_the_shares_and_the_spread():
@@ -86,11 +95,46 @@ def test_rows_kept_apart_mend_a_network_gone_astray_and_intervals_too_narrow():
     mixture = lambda n: GaussianMixture(  # noqa: E731
         np.full(2, 0.5), np.stack([np.zeros((n, 1)), np.full((n, 1), 30.0)]), np.full((2, n, 1), 0.5)
     )
-    found = calibrate(mixture(400), rng.normal(size=(400, 1)), np.ones(400), 2)
+    parts = [HeldOut(mixture(200), np.arange(2), rng.normal(size=(200, 1)), np.ones(200)) for _ in range(2)]
+    found = calibrate(parts, np.arange(2), 1)
     assert found.share == pytest.approx([401 / 402, 1 / 402], rel=1e-6)
     inside = Calibration(np.array([1.0, 0.0]), found.spread).of(mixture(4000)).cdf(rng.normal(size=(4000, 1)))
     assert np.mean(np.abs(2 * inside - 1) <= 0.9) == pytest.approx(0.9, abs=0.02 + 0.03)
     assert stats.norm.ppf(0.95) * 0.5 * found.spread[0] == pytest.approx(stats.norm.ppf(0.95), rel=0.15)
+
+
+def test_restarts_of_a_kind_have_its_share_in_equal_parts():
+    share = share_of_restarts(np.array([0.6, 0.3, 0.1]), np.array([0, 1, 2, 0, 1]))
+    assert share == pytest.approx([0.3, 0.15, 0.1, 0.3, 0.15])
+
+
+def test_a_kind_is_judged_by_all_its_restarts_together():
+    """Two restarts of the first kind, one of the second; the shares inside a kind are its own."""
+    rng = np.random.default_rng(7)
+    p = rng.dirichlet(np.ones(3), size=(3, 5))
+    y = np.array([0, 1, 2, 0, 1])
+    part = HeldOut(ClassMixture(np.full(3, 1 / 3), p), np.array([0, 1, 0]), y[:, None], np.ones(5))
+    right = p[:, np.arange(5), y]
+    np.testing.assert_allclose(part.log_density(), np.log([(right[0] + right[2]) / 2, right[1]]), rtol=1e-12)
+
+
+def test_softening_divides_the_logits():
+    logits = np.random.default_rng(8).normal(size=(4, 3))
+    softmax = lambda z: np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)  # noqa: E731
+    np.testing.assert_allclose(softened(softmax(logits), 2.5), softmax(logits / 2.5), rtol=1e-9)
+    assert np.all(np.isfinite(softened(np.array([[1.0, 0.0]]), 8.0)))
+
+
+def test_rows_held_out_soften_classes_that_are_too_sure():
+    """The right logits, three times as large. 2,000 rows; the standard error of the spread is about 0.1."""
+    rng = np.random.default_rng(9)
+    logits = rng.normal(size=(2000, 3))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) > rng.uniform(size=(2000, 1))).argmax(axis=1)
+    sure = ClassMixture(np.ones(1), softened(p, 1 / 3)[None])
+    found = calibrate([HeldOut(sure, np.zeros(1, int), y[:, None], np.ones(2000))], np.zeros(1, int), 1)
+    assert found.share == pytest.approx([1.0])
+    assert found.spread == pytest.approx([3.0], abs=0.4)
 
 
 def test_copies_are_held_out_together():

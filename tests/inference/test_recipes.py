@@ -16,6 +16,7 @@ from leadline import (
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
+    Settings,
     init_models,
     run_model,
 )
@@ -30,6 +31,7 @@ from tests.tolerances import CLOSED_FORM, GRADIENT
 COMMON = {
     "initial_depth": (0.0, 1.8),
     "deepest_start": None,
+    "kinds": (),
     "unfreeze": False,
     "initial_scale": 1.0,
     "initial_means": "glorot",
@@ -61,7 +63,7 @@ def test_depth_families_start_where_the_paper_starts(recipe):
     """Except that a normal q(L) of `leadline` starts shallow, where the network is cheap, and finds its way down."""
     prior, posterior = depth_distributions("normal", recipe)
     assert eqx.tree_equal(prior, NormalDepth(0.0, 1.15))
-    start = (1.0, 1.0) if recipe.name == "leadline" else (0.0, 1.8)
+    start = {"leadline": (1.0, 1.0), "table": (0.5, 0.4)}.get(recipe.name, (0.0, 1.8))
     assert eqx.tree_equal(posterior, NormalDepth(*start, 0.025, 0.975, recipe.bounds))
     prior, posterior = depth_distributions("poisson", recipe)
     assert eqx.tree_equal(prior, PoissonDepth(0.5))
@@ -77,6 +79,19 @@ def test_restarts_begin_evenly_between_the_first_and_the_deepest():
     for n_restarts, expected in {1: [1.0], 2: [1.0, 4.0], 4: [1.0, 2.0, 3.0, 4.0]}.items():
         assert [each.initial_depth for each in recipe.by_restart(n_restarts)] == [(loc, 0.5) for loc in expected]
     assert RECIPES["leadline"].by_restart(4) == [RECIPES["leadline"]]
+
+
+def test_restarts_are_of_the_kinds_in_turn():
+    recipe = dataclasses.replace(RECIPES["table"], initial_depth=(9.0, 0.3), kinds=((0.1, 0.5), (1.0, 2.5, "constant")))
+    each = recipe.by_restart(3)
+    assert [(one.temperature, one.initial_depth) for one in each] == [(0.1, (0.5, 0.3)), (1.0, (2.5, 0.3))] + [
+        (0.1, (0.5, 0.3))
+    ]
+    settings = Settings(recipe=recipe).resolved(CategoricalLikelihood(2))
+    assert settings.temperature == "auto"
+    np.testing.assert_array_equal(dataclasses.replace(settings, n_restarts=3).temperatures(), [[0.1, 1.0, 0.1]])
+    one = dataclasses.replace(settings, n_restarts=3, temperature=0.4)
+    np.testing.assert_array_equal(one.temperatures(), [[0.4, 0.4, 0.4]])
 
 
 def test_schedules():
@@ -148,7 +163,7 @@ def test_a_step_descends_the_batch_objective(recipe):
     model = run_model(models, 0)
     params, static = eqx.partition(model, eqx.is_inexact_array)
     # With local noise the draws of a batch depend on its shape, so the padding must be there, with weight zero.
-    temperature = recipe.temperature * (1 / 9 if recipe.name == "leadline" else 1)  # a third of the warm-up, squared
+    temperature = recipe.temperature * (1 / 9 if recipe.warm_up else 1)  # a third of the warm-up, squared
     gradient = jax.grad(lambda p: plain_objective(p, static, x[0], y[0], row_weight, 30, key[0], recipe, temperature))(
         params
     )
@@ -209,6 +224,8 @@ def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkey
         ("initial_depth", (1.0,), "`initial_depth` must be a pair (loc, scale), got (1.0,)."),
         ("initial_depth", (1.0, -1.0), "`scale of initial_depth` must be positive and finite, got -1.0."),
         ("deepest_start", np.inf, "`deepest_start` must be finite, got inf."),
+        ("kinds", ((-1.0, 0.5),), "`temperature of kinds` must be at least 0, got -1.0."),
+        ("kinds", ((1.0, 0.5, "none"),), "`noise of kinds` must be one of input, constant, got 'none'."),
         ("n_restarts", 0, "`n_restarts` must be a whole number of at least 1, got 0."),
     ],
 )

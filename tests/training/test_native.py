@@ -10,7 +10,7 @@ import pytest
 import leadline.training.loop as loop
 from leadline import RECIPES, CategoricalDepth, CategoricalLikelihood, NormalDepth, Problem, Settings, Watch, train
 from leadline.backend.device import Backend, n_threads, pretending
-from leadline.likelihoods import GaussianLikelihood, HeteroscedasticLikelihood
+from leadline.likelihoods import EitherNoiseLikelihood, GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.training import epochs, native
 
 XLA = Backend("cpu")
@@ -58,6 +58,11 @@ CASES = {
     "written": (CategoricalLikelihood(2), FLAT, recipe("written")),
     "numbers, per weight, one depth": (GaussianLikelihood(2), 2, recipe("leadline", prior="weight", warm_up=0.1)),
     "noise by input, the best": (HeteroscedasticLikelihood(2), WIDE, recipe("written")),
+    "either noise, of two kinds": (
+        EitherNoiseLikelihood(1),
+        "normal",
+        recipe("table", kinds=((1.0, 0.5), (0.5, 1.5, "constant")), warm_up=0.1),
+    ),
     "noise by input": (HeteroscedasticLikelihood(1), WIDE, recipe("leadline", warm_up=0.1)),
 }
 

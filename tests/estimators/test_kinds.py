@@ -1,0 +1,103 @@
+"""Restarts of several kinds: who holds out which rows, and what these rows decide."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.special
+
+from leadline import RECIPES, DepthClassifier, DepthRegressor, load
+from leadline.inference import predict
+from leadline.likelihoods.mixture import softened
+from leadline.training.loop import train
+from tests.tolerances import GRADIENT, MANY_SUMS
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 2))
+NOISY = ((X[:, 0] > 0) ^ (RNG.uniform(size=80) < 0.3)).astype(int)
+"""Three labels of ten are wrong."""
+SETTINGS = {"width": 6, "max_iter": 60, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return DepthClassifier(**SETTINGS).fit(X, NOISY)
+
+
+def test_every_row_is_held_out_once_from_every_kind():
+    """Twelve restarts of three kinds: four parts, each held out from one of each kind."""
+    est = DepthClassifier(**SETTINGS)
+    problem = est.problem(X, NOISY)
+    assert problem.validation == 0.25
+    trained = train(problem, dataclasses.replace(est.settings(1), epochs=2, own_length=True))
+    held = trained.validation_rows
+    assert held.shape == (12, 20)
+    for kind in range(3):
+        assert sorted(held[kind::3].ravel().tolist()) == list(range(80))
+    for first in range(0, 12, 3):
+        np.testing.assert_array_equal(held[first : first + 3], held[[first] * 3])
+    np.testing.assert_array_equal(trained.temperatures, [[1.0, 0.05, 1.0] * 4])
+
+
+def test_a_prediction_is_that_of_the_restarts_by_their_shares_softened(clf):
+    assert clf.restart_shares_.shape == (12,)
+    assert clf.restart_shares_.sum() == pytest.approx(1)
+    np.testing.assert_allclose(clf.restart_shares_[:3], clf.restart_shares_[9:])  # those of a kind are equal
+    restarts = clf._restarts
+    each = predict.predict(clf.model_, clf._checked(X), n_samples=restarts.samples_each, key=restarts.keys())
+    expected = softened(np.tensordot(clf.restart_shares_, each.astype(float), axes=1), clf.spread_[0])
+    np.testing.assert_allclose(clf.predict_proba(X), expected, rtol=GRADIENT)
+    assert clf.depth_mean_ == pytest.approx(clf.depth_pmf_ @ np.arange(len(clf.depth_pmf_)))
+
+
+def test_the_parts_of_the_uncertainty_sum_to_that_of_the_softened_prediction(clf):
+    parts, p = clf.uncertainty(X), clf.predict_proba(X)
+    np.testing.assert_allclose(parts.total, scipy.special.entr(p).sum(axis=1), rtol=GRADIENT)
+    assert min(part.min() for part in (parts.noise, parts.weights, parts.depth)) >= 0
+
+
+def test_rows_held_out_decide_for_the_warm_networks_where_labels_are_noisy():
+    """With three wrong labels of ten, a cold network believes what it has learned by heart."""
+    x = RNG.normal(size=(300, 6))
+    y = ((x[:, 0] > 0) ^ (RNG.uniform(size=300) < 0.3)).astype(int)
+    noisy = DepthClassifier(random_state=0).fit(x, y)
+    cold = noisy.restart_temperatures_ < 0.1
+    assert noisy.restart_shares_[cold].sum() < 1 / 3  # which it would have if all kinds were alike
+    clean = DepthClassifier(random_state=0).fit(x, (x[:, 0] * x[:, 1] > 0).astype(int))
+    assert clean.restart_shares_[cold].sum() > 1 / 3
+    assert clean.temperature_ < noisy.temperature_
+
+
+def test_one_kind_alone_and_one_restart_alone():
+    """One temperature for all kinds; and the first kind, with nothing to weigh."""
+    one = DepthClassifier(**SETTINGS, temperature=0.4, n_restarts=6).fit(X, NOISY)
+    np.testing.assert_array_equal(one.restart_temperatures_, 0.4)
+    alone = DepthClassifier(**SETTINGS, n_restarts=1).fit(X, NOISY)
+    np.testing.assert_array_equal(alone.restart_shares_, [1.0])
+    assert alone.restart_temperatures_ == RECIPES["table"].kinds[0].temperature
+    without = DepthClassifier(**SETTINGS, early_stopping=False).fit(X, NOISY)  # no rows are held out
+    np.testing.assert_allclose(without.restart_shares_, 1 / 12, rtol=MANY_SUMS)
+    np.testing.assert_array_equal(without.spread_, [1.0])
+
+
+def test_the_noise_of_some_restarts_is_constant_and_of_others_not(tmp_path):
+    x = RNG.uniform(-1, 1, size=(120, 1))
+    y = x[:, 0] + np.where(x[:, 0] < 0, 0.05, 0.5) * RNG.normal(size=120)
+    reg = DepthRegressor(width=6, max_iter=400, random_state=0).fit(x, y)
+    assert reg.noise == "auto"
+    kinds = RECIPES["table"].suited(reg.model_.likelihood).kinds
+    opens = np.array([kind.noise == "input" for kind in kinds] * 4)
+    assert 0 < opens.sum() < 12
+    np.testing.assert_array_equal(np.asarray(reg.model_.likelihood.opening), 1000 * opens)
+    ends = np.array([[-0.5], [0.5]])
+    _, noise = predict.sample_outputs(
+        reg.model_, reg._units.inputs(ends), components=True, n_samples=3, key=reg._restarts.keys()
+    )
+    left, right = noise[..., 0, 0], noise[..., 1, 0]
+    used = left > 0
+    constant = np.broadcast_to(~opens[:, None, None], left.shape) & used
+    np.testing.assert_array_equal(left[constant], right[constant])
+    assert np.all(left[used & ~constant] != right[used & ~constant])
+    assert reg.uncertainty(ends).noise[1] > 4 * reg.uncertainty(ends).noise[0]  # the rows have seen that it varies
+    reg.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(x), reg.predict(x))

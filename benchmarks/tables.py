@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.special
 import scipy.stats
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -66,10 +67,10 @@ def split(path: Path, kind: str, number: int) -> Split:
     y = frame.pop("target").to_numpy()
     y = np.unique(y, return_inverse=True)[1] if kind == "classes" else y.astype(float)
     stratify = y if kind == "classes" else None
-    x, x_test, y, y_test = train_test_split(
-        frame.to_numpy(float), y, test_size=0.25, random_state=number, stratify=stratify
-    )
-    return Split(x[:MOST_TRAINED], y[:MOST_TRAINED], x_test, y_test)
+    x = frame.to_numpy(float)
+    train, test = train_test_split(np.arange(len(x)), test_size=0.25, random_state=number, stratify=stratify)
+    train = train[:MOST_TRAINED]
+    return Split(x[train], y[train], x[test], y[test])
 
 
 # Classes: probabilities of the test rows.
@@ -109,7 +110,7 @@ class Said:
 
 
 def gaussian(mean: np.ndarray, std: Any) -> Said:
-    one = scipy.stats.norm(mean, np.broadcast_to(std, mean.shape))
+    one: Any = scipy.stats.norm(mean, np.broadcast_to(std, mean.shape))
     return Said(mean, np.broadcast_to(std, mean.shape), one.logpdf, one.cdf)
 
 
@@ -139,7 +140,7 @@ def by_bde(estimator: Any, rows: Split) -> Said:
     raw = np.asarray(estimator.predict(inside.transform(rows.x_test), raw=True), float)
     raw = raw.reshape(-1, len(rows.x_test), 2)
     means, scales = centre + unit * raw[..., 0], unit * (np.logaddexp(0, raw[..., 1]) + 1e-6)
-    parts = scipy.stats.norm(means, scales)
+    parts: Any = scipy.stats.norm(means, scales)
     mean = means.mean(axis=0)
     return Said(
         mean,
@@ -194,7 +195,8 @@ def standard_error(values: np.ndarray) -> float:
 
 def depth(estimator: Any) -> dict[str, Any]:
     """What ours has learned beside."""
-    return {name: getattr(estimator, f"{name}_", "") for name in ("depth_mean", "depth_mode", "temperature")}
+    names = ("depth_mean", "depth_mode", "temperature", "held_out_nll")
+    return {name: getattr(estimator, f"{name}_", "") for name in names}
 
 
 def scaled(estimator: Any) -> Any:
@@ -207,16 +209,22 @@ def gp_kernel() -> Any:
 
 def bde(name: str) -> Callable[[int], Any]:
     def make(seed: int) -> Any:
-        import bde as package
+        import bde as package  # pyright: ignore[reportMissingImports]
 
         return getattr(package, name)(**BDE, seed=seed)
 
     return make
 
 
+def fixed(kind: Any, depth: int) -> Callable[[int], Any]:
+    """Ours with so many hidden layers, and all else alike: for the grid that a learned depth replaces."""
+    return lambda seed: kind(depth=depth, random_state=seed)
+
+
 METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     "classes": {
         "leadline": of_classes(lambda seed: DepthClassifier(random_state=seed)),
+        **{f"depth-{d}": of_classes(fixed(DepthClassifier, d)) for d in range(6)},
         "before": of_classes(lambda seed: DepthClassifier(recipe="leadline", random_state=seed)),
         "mlp": of_classes(lambda seed: scaled(MLPClassifier(random_state=seed))),
         "logistic": of_classes(lambda seed: scaled(LogisticRegression())),
@@ -227,6 +235,7 @@ METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     },
     "numbers": {
         "leadline": of_numbers(by_leadline, lambda seed: DepthRegressor(random_state=seed)),
+        **{f"depth-{d}": of_numbers(by_leadline, fixed(DepthRegressor, d)) for d in range(6)},
         "before": of_numbers(
             by_leadline, lambda seed: DepthRegressor(recipe="leadline", noise="constant", random_state=seed)
         ),
@@ -244,9 +253,8 @@ METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
 
 def names(data: Path, kind: str, half: str) -> list[str]:
     """The tables of a half, the small ones first."""
-    index = pd.read_csv(data / "index.csv")
-    rows = index[index.kind == kind].sort_values("rows").name
-    return [name for name in rows if (len(name) % 2 == 0) == (half == "choose")]
+    index = pd.read_csv(data / "index.csv").sort_values("rows")
+    return [name for name in index.name[index.kind == kind] if (len(name) % 2 == 0) == (half == "choose")]
 
 
 def run(args: argparse.Namespace) -> None:

@@ -21,8 +21,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")
 Out = Annotated[Path, typer.Option(help="Where what is made goes.", show_default=False)]
 
 
-def takes_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, in the place of its argument `settings`, the options of `Settings`, but for some."""
+def takes_settings(*without: str, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, in the place of its argument `settings`, the options of `Settings`, but for some, and with other
+    defaults where it has its own."""
     made = {name: one for name, one in options("command line").items() if one.name not in without}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,7 +37,7 @@ def takes_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..
         own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
         parameters = [
             *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
-            *map(_parameter, made.items()),
+            *(_parameter(name, one, defaults.get(name, one.default)) for name, one in made.items()),
         ]
         with_options.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
         with_options.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -45,11 +46,10 @@ def takes_settings(*without: str) -> Callable[[Callable[..., None]], Callable[..
     return decorate
 
 
-def _parameter(option: tuple[str, Any]) -> inspect.Parameter:
-    name, one = option
+def _parameter(name: str, one: Any, default: Any) -> inspect.Parameter:
     kind = one.metadata["type"] or str
-    annotation = Annotated[kind if one.default is not None else kind | None, typer.Option(help=one.metadata["help"])]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=annotation)
+    annotation = Annotated[kind if default is not None else kind | None, typer.Option(help=one.metadata["help"])]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _value(text: Any, kind: Any) -> Any:

@@ -13,6 +13,7 @@ from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, replace_record, write_whole, writing
 from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
+from leadline.inference.recipes import TABLE
 from leadline.training.settings import Settings
 
 if TYPE_CHECKING:  # it brings scikit-learn, and only the commands on tables need it
@@ -24,7 +25,11 @@ Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 Kind = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
 Noise = Annotated[
-    str, typer.Option(help="Of a number: constant, input (it depends on the columns), or another likelihood's name.")
+    str,
+    typer.Option(
+        help="Of a number: constant, input (it depends on the columns), auto (restarts with either, and the rows "
+        "decide), or another likelihood's name."
+    ),
 ]
 Impute = Annotated[
     bool, typer.Option("--impute", help="Fill missing values in: the median, or a category of their own.")
@@ -34,13 +39,13 @@ Test = Annotated[float, typer.Option(help="The share of the rows that is kept ap
 
 
 @app.command()
-@takes_settings()
+@takes_settings(recipe=TABLE.name)
 def fit(
     table: Table,
     target: Target,
     out: Out,
     settings: Settings,
-    noise: Noise = "constant",
+    noise: Noise = "auto",
     task: Kind = "auto",
     impute: Impute = False,
     ignore: Ignore = None,
@@ -142,7 +147,7 @@ def report(
 
 
 @app.command()
-@takes_settings("depth")
+@takes_settings("depth", recipe=TABLE.name)
 def compare(
     table: Table,
     target: Target,
@@ -150,7 +155,7 @@ def compare(
     depth: Annotated[
         str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
     ] = "normal,poisson,categorical",
-    noise: Noise = "constant",
+    noise: Noise = "auto",
     task: Kind = "auto",
     impute: Impute = False,
     ignore: Ignore = None,

@@ -21,7 +21,7 @@ from leadline.inference.calibration import Calibration, no_calibration
 from leadline.inference.model import Model, run_model
 from leadline.inference.predict import Uncertainty
 from leadline.inference.pruning import Pruning, effective_widths, prune
-from leadline.inference.recipes import Recipe, get_recipe
+from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
 from leadline.training.data import as_bytes
@@ -69,7 +69,7 @@ class DepthEstimator(Options, BaseEstimator):
     callback : called with a `Progress` for every epoch; returning True ends the training.
     """
 
-    recipe: Any = "table"
+    recipe: Any = TABLE.name
     early_stopping: bool = True
     validation_fraction: float | None = None
     random_state: Any = None
@@ -164,6 +164,7 @@ class DepthEstimator(Options, BaseEstimator):
         calibration = restarts.calibration or no_calibration(trained.n_restarts, problem.likelihood.n_spreads)
         self.restart_shares_, self.spread_ = calibration.share, calibration.spread
         self.restart_temperatures_ = trained.temperatures[0]
+        self.held_out_nll_ = calibration.nll
         depth, cost = restarts.depth(), restarts.free_energy(x, y, problem.weight)
         assert problem.units is not None
         self.x_mean_, self.x_scale_ = problem.units.x_mean, problem.units.x_scale

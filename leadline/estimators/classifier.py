@@ -29,8 +29,8 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
     1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `validation_nll_` (for every
     temperature tried, where one was chosen); `n_features_in_`, `feature_names_in_`. What the rows held out say of the
     restarts: the `restart_shares_` of each in a prediction, their `restart_temperatures_` (by these shares, the mean
-    is `temperature_`), and the `spread_` of all together: the probabilities are softened to p^(1 / spread). (Where no
-    rows are held out: equal shares, and 1.)
+    is `temperature_`), the `spread_` of all together (the probabilities are softened to p^(1 / spread)), and
+    `held_out_nll_`, nats per row that was held out, as calibrated. (Where none are: equal shares, 1, and None.)
     """
 
     class_weight: Any = None

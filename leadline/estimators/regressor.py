@@ -64,6 +64,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         shift = np.sum(np.log(self.y_scale_))
         self.free_energy_terms_["expected_nll"] += weight.sum() * shift
         self.free_energy_ += weight.sum() * shift
+        if self.held_out_nll_ is not None:
+            self.held_out_nll_ += float(shift)
         n_data = weight.sum() - weight[trained.validation_rows].sum(axis=1)  # how many rows each restart trained on
         for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
             self.history_[name] = self.history_[name] + n * shift

@@ -53,6 +53,9 @@ class Record:
     """For every temperature tried, where there was a choice."""
     validation_ll: float | None = None
     """Of the rows that calibrate, in nats per row."""
+    restart_shares: list[float] | None = None
+    restart_temperatures: list[float] | None = None
+    """Of every restart, where the rows held out weigh them."""
     spread: float | None = None
     largest_share: float | None = None
     """What these rows said of the restarts."""

@@ -35,6 +35,8 @@ class Calibration:
     spread: Float[np.ndarray, " targets"]
     """For numbers the factor on the deviations from the mean prediction; for classes what the logs of the probabilities
     are divided by."""
+    nll: float | None = None
+    """Nats per row held out, as calibrated; None where there were none."""
 
     def of(self, mixture: Any) -> Any:
         """The calibrated one; the components come restart by restart."""
@@ -86,16 +88,14 @@ def calibrate(parts: Sequence[HeldOut], kind: Int[np.ndarray, " restarts"], n_ta
     (stacking), then the spreads. BELIEF holds both back where rows are few."""
     weight = np.concatenate([part.weight for part in parts])
     share = stacked(np.concatenate([part.log_density() for part in parts], axis=1), weight)
-    mixtures = [part.with_shares(share) for part in parts]
-    spread = np.ones(n_targets)
+    mixtures, spread = [part.with_shares(share) for part in parts], np.ones(n_targets)
+    both = list(zip(mixtures, parts, strict=True))
     if mixtures[0].can_widen:
         for i in range(n_targets):
-            rows = [
-                (mixture.target(i), part.y[:, i : i + 1], part.weight)
-                for mixture, part in zip(mixtures, parts, strict=True)
-            ]
+            rows = [(mixture.target(i), part.y[:, i : i + 1], part.weight) for mixture, part in both]
             spread[i] = best_spread(rows, BELIEF * len(share))
-    return Calibration(share_of_restarts(share, kind), spread)
+    seen = sum(part.weight @ mixture.widened(spread).log_density(part.y) for mixture, part in both)
+    return Calibration(share_of_restarts(share, kind), spread, -float(seen / weight.sum()))
 
 
 def stacked(

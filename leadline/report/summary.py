@@ -1,10 +1,11 @@
 """A record in a few lines of text."""
 
+from textwrap import wrap
 from typing import Any
 
 from leadline.files.records import Record
 from leadline.metrics import MEASURES
-from leadline.report.words import from_to, range_of_widths
+from leadline.report.words import from_to, range_of_widths, restarts_in_words
 
 BAR = 30
 
@@ -40,6 +41,8 @@ def _learned(record: Record) -> list[str]:
     tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in (record.validation_nll or {}).items())
     chosen = f" (lowest validation NLL of {tried})" if tried else ""
     lines.append(_line("temperature", f"{record.temperature:g}{chosen}"))
+    if said := restarts_in_words(record):
+        lines += [_line("restarts" if i == 0 else "", part) for i, part in enumerate(wrap(said, 100))]
     if record.effective_width:
         widths = ", ".join(from_to(layer, "-") for layer in range_of_widths(record.effective_width))
         lines.append(_line("units in use", f"{widths} of {record.width} per layer, from the input on"))

@@ -24,6 +24,30 @@ def depth_in_words(record: Record) -> str:
     return f"{subject} {verdict}; {_possible(others, mode)} possible ({together})."
 
 
+def restarts_in_words(record: Record) -> str:
+    """Whom the rows held out believe, and how much surer or softer the answer was made; nothing where none were."""
+    shares, temperatures = record.restart_shares, record.restart_temperatures
+    if not shares or not temperatures or len(shares) != len(temperatures):
+        return ""
+    of_each: dict[float, float] = {}
+    for temperature, share in sorted(zip(temperatures, shares, strict=True), reverse=True):
+        of_each[temperature] = of_each.get(temperature, 0.0) + share
+    said = []
+    if len(of_each) > 1:
+        *rest, last = (f"{percent(share)} from those at temperature {t:g}" for t, share in of_each.items())
+        said.append(
+            "Rows that a network was not trained on said how much to believe each: of an answer, "
+            f"{', '.join(rest)} and {last} (the warmer, the closer to the prior)."
+        )
+    spread = record.spread or 1.0
+    if abs(spread - 1) >= 0.005:
+        by = f"{100 * abs(spread - 1):.0f} %"
+        of_classes = f"{'softened' if spread > 1 else 'sharpened'}: logits divided by {spread:.2f}"
+        of_numbers = f"{'widened' if spread > 1 else 'narrowed'} by {by}"
+        said.append(f"The answers together were {of_classes if record.classes else of_numbers}, by the same rows.")
+    return " ".join(said)
+
+
 def is_learned(record: Record) -> bool:
     """Whether the depth was, or was given."""
     return not isinstance(record.depth, int)

@@ -15,6 +15,7 @@ from leadline.files.records import Record
 from leadline.files.tables import TableFormat, encode, targets
 from leadline.inference.model import run_model
 from leadline.inference.predict import evaluate_free_energy
+from leadline.inference.recipes import TABLE
 from leadline.inference.restarts import evaluation_keys
 from leadline.studies.evaluate import make_record
 from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
@@ -62,9 +63,9 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     return Parts(x[train], y[train], x[kept], y[kept])
 
 
-def make_estimator(task: str, settings: Settings, *, noise: str = "constant", verbose: bool = False) -> Estimator:
+def make_estimator(task: str, settings: Settings, *, noise: str = "auto", verbose: bool = False) -> Estimator:
     """An estimator with such settings, checked, so that nothing is begun that cannot be finished."""
-    if task == "classification" and noise != "constant":
+    if task == "classification" and noise != "auto":
         raise InvalidArgumentError(f"is that of a number, and the target is a class, got {noise!r}.", "noise")
     said = {name: getattr(settings, one.name) for name, one in options("estimator").items()}
     said |= {"random_state": settings.seed, "verbose": verbose}
@@ -119,6 +120,9 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "depth_support": list(estimator.depth_support_),
         "effective_width": estimator.effective_width(),
         "validation_nll": estimator.validation_nll_ or None,
+        "restart_shares": estimator.restart_shares_.round(4).tolist(),
+        "restart_temperatures": estimator.restart_temperatures_.tolist(),
+        "spread": float(estimator.spread_[0]),
         "history": _thinned(estimator.history_),
         "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
     }
@@ -176,7 +180,7 @@ def compare_depths(
     settings: Settings | None = None,
     *,
     task: str,
-    noise: str = "constant",
+    noise: str = "auto",
     verbose: bool = False,
 ) -> list[dict[str, Any]]:
     """Fit the same table with several depth families (or depths), and set them side by side.
@@ -196,7 +200,7 @@ def compare_depths(
         For each: the free energy of the training rows with its Monte Carlo error, the likelihood of the test rows with
         its standard error, and the depth.
     """
-    fits = [replace(settings or Settings(), depth=depth) for depth in depths]
+    fits = [replace(settings or Settings(recipe=TABLE.name), depth=depth) for depth in depths]
     estimators = [make_estimator(task, one, noise=noise, verbose=verbose) for one in fits]
     rows = []
     for depth, estimator in zip(depths, estimators, strict=True):

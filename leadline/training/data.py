@@ -142,7 +142,7 @@ def _rows(problems: Sequence[Problem], part: str) -> tuple[Any, Any]:
 
 
 def make_parts(
-    tables: Tables, problems: Sequence[Problem], shape: tuple[int, int, int], seeds: Sequence[int], together: int
+    tables: Tables, problems: Sequence[Problem], shape: tuple[int, int, int], seeds: Sequence[int], together: int = 1
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The data, each run's table, and the rows it is trained and validated on, as `Plan` takes them; and which of the
     given rows were held out, the same from `together` restarts that follow each other."""

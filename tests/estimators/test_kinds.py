@@ -64,7 +64,7 @@ def test_rows_held_out_decide_for_the_warm_networks_where_labels_are_noisy():
     cold = noisy.restart_temperatures_ < 0.1
     assert noisy.restart_shares_[cold].sum() < 1 / 3  # which it would have if all kinds were alike
     clean = DepthClassifier(random_state=0).fit(x, (x[:, 0] * x[:, 1] > 0).astype(int))
-    assert clean.restart_shares_[cold].sum() > 1 / 3
+    assert clean.restart_shares_[cold].sum() > noisy.restart_shares_[cold].sum()
     assert clean.temperature_ < noisy.temperature_
 
 
@@ -81,9 +81,9 @@ def test_one_kind_alone_and_one_restart_alone():
 
 
 def test_the_noise_of_some_restarts_is_constant_and_of_others_not(tmp_path):
-    x = RNG.uniform(-1, 1, size=(120, 1))
-    y = x[:, 0] + np.where(x[:, 0] < 0, 0.05, 0.5) * RNG.normal(size=120)
-    reg = DepthRegressor(width=6, max_iter=400, random_state=0).fit(x, y)
+    x = RNG.uniform(-1, 1, size=(150, 1))
+    y = x[:, 0] + np.where(x[:, 0] < 0, 0.05, 0.5) * RNG.normal(size=150)
+    reg = DepthRegressor(width=8, random_state=0).fit(x, y)
     assert reg.noise == "auto"
     kinds = RECIPES["table"].suited(reg.model_.likelihood).kinds
     opens = np.array([kind.noise == "input" for kind in kinds] * 4)

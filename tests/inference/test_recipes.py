@@ -84,9 +84,8 @@ def test_restarts_begin_evenly_between_the_first_and_the_deepest():
 def test_restarts_are_of_the_kinds_in_turn():
     recipe = dataclasses.replace(RECIPES["table"], initial_depth=(9.0, 0.3), kinds=((0.1, 0.5), (1.0, 2.5, "constant")))
     each = recipe.by_restart(3)
-    assert [(one.temperature, one.initial_depth) for one in each] == [(0.1, (0.5, 0.3)), (1.0, (2.5, 0.3))] + [
-        (0.1, (0.5, 0.3))
-    ]
+    cold, warm = (0.1, (0.5, 0.3)), (1.0, (2.5, 0.3))
+    assert [(one.temperature, one.initial_depth) for one in each] == [cold, warm, cold]
     settings = Settings(recipe=recipe).resolved(CategoricalLikelihood(2))
     assert settings.temperature == "auto"
     np.testing.assert_array_equal(dataclasses.replace(settings, n_restarts=3).temperatures(), [[0.1, 1.0, 0.1]])

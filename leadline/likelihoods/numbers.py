@@ -23,8 +23,8 @@ class NumberLikelihood(Likelihood):
     """
 
     common_validation: ClassVar[bool] = True
-    # Without the weight KL a network learns the noise too, and then says that there is none; so it comes in soon. A cold
-    # network learns it anyway, and is right where there is little.
+    # Without the weight KL a network learns the noise too, and then says that there is none; so it comes in soon.
+    # A cold network learns it anyway, and is right where there is little.
     recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {
         "table": {"kinds": ((1.0, 0.5), (0.1, 2.5), (0.4, 0.5, "constant")), "warm_up": 0.1}
     }

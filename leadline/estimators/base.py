@@ -25,11 +25,12 @@ from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
 from leadline.training.data import as_bytes
-from leadline.training.loop import Trained, train
+from leadline.training.loop import train
 from leadline.training.problem import Problem, Units
 from leadline.training.progress import Progress, ProgressLine
 from leadline.training.run import Watch
 from leadline.training.settings import Settings, names_at, options
+from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.likelihoods import CategoricalLikelihood, Likelihood
-from leadline.training.loop import Trained
 from leadline.training.problem import Problem
+from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

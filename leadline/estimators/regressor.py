@@ -14,8 +14,8 @@ from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.inference.predict import Uncertainty
 from leadline.likelihoods import LIKELIHOODS, GaussianLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
-from leadline.training.loop import Trained
 from leadline.training.problem import Problem, Units
+from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

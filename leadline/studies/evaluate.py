@@ -18,10 +18,11 @@ from leadline.inference.pruning import effective_widths
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods.mixture import Mixture
 from leadline.metrics import OfClasses, OfNumbers, measured
-from leadline.training.loop import Trained, train
+from leadline.training.loop import train
 from leadline.training.problem import Problem
 from leadline.training.run import Watch
 from leadline.training.settings import Settings, check_own_name
+from leadline.training.trained import Trained
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Training: from problems and settings to models."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from leadline.depth.side_by_side import kind_of, side_by_side
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
-from leadline.inference.restarts import Part, Restarts, keys_of, restart_keys
+from leadline.inference.restarts import keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
@@ -36,6 +36,7 @@ from leadline.training.run import Run, Watch
 from leadline.training.settings import Settings
 from leadline.training.state import init_state
 from leadline.training.storage import Storage, first_capacity
+from leadline.training.trained import Trained, held_out_together
 
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
@@ -52,67 +53,6 @@ _WEIGHTS, _TRAINING, _SELECTION = 0, 1, 5
 
 Shape = tuple[int, int, int]
 """The runs, as a grid: fits x temperatures x restarts."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What training gives back."""
-
-    model: Model
-    """The models kept, with a leading axis of runs, the restarts of a fit together (see `run_model`)."""
-    history: dict[str, np.ndarray]
-    """Epochs by runs, under the names of the record."""
-    settings: tuple[Settings, ...]
-    """Of every fit, resolved."""
-    temperatures: np.ndarray
-    """Of every fit's restarts, fits by restarts; those kept."""
-    validation_nll: dict[float, np.ndarray]
-    """For every temperature tried, where there was a choice: nats per validation row, all restarts, for every fit."""
-    validation_rows: np.ndarray
-    """The numbers of the rows held out from every run, runs by rows; no columns where the validation part was given."""
-    epochs_of_fits: list[int]
-    """The epochs done: fewer than planned only if interrupted. With a length of their own they differ, and the rows of
-    the history after its last repeat a fit's end."""
-    seconds: float
-    compile_seconds: float
-    """Of these, before the second call of the compiled program."""
-    interrupted: bool
-
-    @property
-    def epochs(self) -> int:
-        """Of the fit that took most."""
-        return max(self.epochs_of_fits)
-
-    @property
-    def n_restarts(self) -> int:
-        """Of every fit."""
-        return self.model.runs[0] // len(self.settings)
-
-    @property
-    def temperature(self) -> np.ndarray:
-        """Of every fit, the mean over its restarts."""
-        return self.temperatures.mean(axis=1)
-
-    def runs_of(self, fit: int) -> slice:
-        """The restarts of one fit."""
-        return slice(fit * self.n_restarts, (fit + 1) * self.n_restarts)
-
-    def restarts(self, fit: int = 0) -> Restarts:
-        """The networks of one fit, not calibrated."""
-        settings = self.settings[fit]
-        return Restarts(self.model.some(self.runs_of(fit)), settings.seed, get_recipe(settings.recipe).n_samples)
-
-    def calibrated(self, problem: Problem, fit: int = 0) -> Restarts:
-        """The same, calibrated by the training rows that were held out; those of classes only if of several kinds."""
-        restarts, recipe, n = self.restarts(fit), get_recipe(self.settings[fit].recipe), self.n_restarts
-        if not recipe.kinds and not problem.likelihood.common_validation:
-            return restarts
-        n_kinds = min(_held_out_together(recipe, problem.likelihood, n), n)
-        held = self.validation_rows[self.runs_of(fit)]
-        (x, y), weight = problem.train, np.ones(len(problem.train[0])) if problem.weight is None else problem.weight
-        whole = range(0, n - n_kinds + 1, n_kinds) if held.size else ()
-        rows = ((slice(first, first + n_kinds), held[first]) for first in whole)
-        return restarts.calibrated([Part(runs, x[i], y[i], weight[i]) for runs, i in rows], np.arange(n) % n_kinds)
 
 
 def init_models(
@@ -245,7 +185,7 @@ def train(
     n_restarts = shape[2]
     depths = _depths_of_runs(fits, recipe, shape)
     tables = make_tables(problems)
-    parts, held = make_parts(tables, problems, shape, seeds, _held_out_together(recipe, likelihood, n_restarts))
+    parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 
     words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
@@ -317,11 +257,6 @@ def train(
         compile_seconds=run.compile_seconds or 0.0,
         interrupted=end is None or int(state.epoch) < end,
     )
-
-
-def _held_out_together(recipe: Recipe, likelihood: Likelihood, n_restarts: int) -> int:
-    """Restarts that hold out the same rows: one of every kind, so that every row has an honest prediction of each."""
-    return len(recipe.kinds) or (n_restarts if likelihood.common_validation else 1)
 
 
 def _one_for_each(

@@ -1,7 +1,7 @@
 """How honest the defaults are on real tables, beside what else one would use, all in one run.
 
     python benchmarks/tables.py --data ../shared/data/tables [--half report] [--kind classes] [--methods leadline ...]
-    python benchmarks/tables.py --summary [--picture docs/tables.png]      # of what is in results/tables
+    python benchmarks/tables_summary.py [--picture docs/tables.png]      # of what is in results/tables
 
 Tables whose name has an even number of characters are for choosing settings (`--half choose`), the others for
 reporting. Three splits of 75/25, stratified, at most 5,000 rows to train on; everything at its defaults, inputs
@@ -272,7 +272,7 @@ def run_method(args: argparse.Namespace, kind: str, method: str) -> None:
         if (name, number) in done:
             continue
         rows = split(args.data / kind / f"{name}.csv.gz", kind, number)
-        if len(rows.x) > MOST_ROWS.get(method, MOST_TRAINED):
+        if len(rows.x) > min(args.most_rows, MOST_ROWS.get(method, MOST_TRAINED)):
             continue
         found = METHODS[kind][method](rows, number)
         row = {"table": name, "split": number, "n_rows": len(rows.x), **found}
@@ -291,7 +291,8 @@ def wanted(args: argparse.Namespace, kind: str) -> Iterator[tuple[str, int]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="the directory of the tables")
+    parser.add_argument("--most-rows", type=int, default=MOST_TRAINED, help="leave out tables with more to train on")
     parser.add_argument("--half", choices=("choose", "report"), default="report")
     parser.add_argument("--kind", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--methods", nargs="+")

@@ -42,7 +42,7 @@ INSIDE = {
     "files": ["whole", "checkpoints", "directories", "records", "tables", "models", ""],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "progress", "run", "loop", ""),
+        *("interruption", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": ["base", "classifier", "regressor", "", "loading"],
     "studies": [

@@ -120,7 +120,7 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
     [
         (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
         (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
-        (["--recipe", "secret"], "`recipe` must be one of leadline, published, written, got 'secret'."),
+        (["--recipe", "secret"], "`recipe` must be one of leadline, table, published, written, got 'secret'."),
         (["--depth", "gamma"], "`depth` must be one of normal, poisson, categorical, a whole number of at least 0,"),
         (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
         (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),

@@ -59,7 +59,8 @@ class DepthEstimator(Options, BaseEstimator):
         rows.
     validation_fraction : of the rows, held out from every restart for that purpose. Restarts of one kind hold out other
         rows each, so that every row is predicted by networks that have not seen it: these tell how much to believe each
-        kind, and how sure all may be together. Default: one over the number of restarts of a kind; else a tenth.
+        kind, and how sure all may be together. (Where there are no kinds, for numbers all hold out the same rows.)
+        Default: one over the number of restarts of a kind, a quarter at most; a tenth where there is one of each.
     random_state : seed; the same seed gives the same bits on one CPU.
     warm_start : whether `fit` starts from the network that the last `fit` left.
     checkpoint_dir : where the training is written to as it goes on, if anywhere. The same `fit` (with a number for
@@ -141,10 +142,11 @@ class DepthEstimator(Options, BaseEstimator):
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
             return self.validation_fraction
-        settings = self.settings().resolved(likelihood)
+        with naming(names_at("estimator")):
+            settings = self.settings().resolved(likelihood)
         n_kinds = len(get_recipe(settings.recipe).kinds)
         of_each_kind = (settings.n_restarts or 1) // n_kinds if n_kinds else 0
-        return 1 / of_each_kind if of_each_kind > 1 else 0.1
+        return 1 / max(of_each_kind, 4) if of_each_kind > 1 else 0.1
 
     def _train(self, problem: Problem) -> Trained:
         if self.checkpoint_dir is not None and self.random_state is None:
@@ -173,7 +175,7 @@ class DepthEstimator(Options, BaseEstimator):
         self.model_: Model = trained.model
         self.history_ = trained.history
         self.n_iter_ = trained.epochs
-        self.temperature_ = float(self.restart_shares_ @ self.restart_temperatures_)
+        self.temperature_ = restarts.mean_of(self.restart_temperatures_)
         self.validation_nll_ = {str(t): float(nll[0]) for t, nll in trained.validation_nll.items()}
         self.interrupted_ = trained.interrupted
         self.fit_seconds_ = trained.seconds

@@ -63,6 +63,7 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
         equal = no_calibration(n_restarts, n_targets)
         estimator.restart_shares_, estimator.spread_ = equal.share, equal.spread
     if not hasattr(estimator, "restart_temperatures_"):
+        estimator.held_out_nll_ = None
         estimator.restart_temperatures_ = np.full(n_restarts, float(estimator.temperature_))
     sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
     if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
@@ -84,6 +85,8 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
             raise ValueError(f"{name} is not made of finite numbers")
         if not name.endswith("_mean_") and np.any(value < 0):
             raise ValueError(f"{name} has a number below 0")
+        if name == "spread_" and np.any(value == 0):
+            raise ValueError(f"{name} is 0")
     check_integer("seed_", estimator.seed_, 0)
     check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
     if getattr(estimator, "n_features_in_", None) != n_inputs:

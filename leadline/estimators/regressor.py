@@ -12,7 +12,8 @@ from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.inference.predict import Uncertainty
-from leadline.likelihoods import LIKELIHOODS, GaussianLikelihood, NumberLikelihood
+from leadline.inference.recipes import get_recipe
+from leadline.likelihoods import LIKELIHOODS, EitherNoiseLikelihood, GaussianLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
 from leadline.training.problem import Problem, Units
 from leadline.training.trained import Trained
@@ -26,7 +27,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
 
     Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target), "input"
-    (it depends on X too), "auto" (some restarts have the one, some the other), or the name of another likelihood. The
+    (it depends on X too), "auto" (some restarts have the one, some the other, where the recipe has such kinds; else
+    constant), or the name of another likelihood. The
     targets are standardised inside; everything that is predicted, and the free energy, is in their own units. With
     several targets, y [rows, targets], what is said of a target has an axis more.
 
@@ -46,6 +48,8 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     def _likelihood(self) -> type[NumberLikelihood]:
         numbers = {name: kind for name, kind in LIKELIHOODS.items() if issubclass(kind, NumberLikelihood)}
         check_choice("noise", self.noise, numbers)
+        if self.noise == EitherNoiseLikelihood.name and not get_recipe(self.recipe).kinds:
+            return GaussianLikelihood  # there are no restarts that could have the other
         return numbers[self.noise]
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:

@@ -58,8 +58,9 @@ class Recipe:
     deepest_start: float | None = None
     """loc at the start of the last restart; those between lie evenly between. None starts all of them alike."""
     kinds: tuple[Kind, ...] = ()
-    """What the restarts are, in turn; none: all are alike. Then every kind is trained several times, each time without
-    another part of the rows, and the rows held out say how much to believe each kind."""
+    """What the restarts are, in turn, with temperatures and starts of their own instead of the recipe's; none: all are
+    alike. Every kind is trained several times, each time without another part of the rows, and the rows held out say
+    how much to believe each kind."""
     unfreeze: bool = _compiled(default=False)
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -108,7 +109,15 @@ class Recipe:
         _checks.check_positive("scale of initial_depth", self.initial_depth[1])
         if self.deepest_start is not None:
             _checks.check_finite("deepest_start", self.deepest_start)
+        if not all(2 <= len(kind) <= 3 for kind in self.kinds):
+            raise InvalidArgumentError(
+                f"must hold (temperature, start) or (temperature, start, noise), got {self.kinds}.", "kinds"
+            )
         object.__setattr__(self, "kinds", tuple(Kind(*kind) for kind in self.kinds))
+        if self.kinds and self.deepest_start is not None:
+            raise InvalidArgumentError(
+                "must be None where there are kinds, which have their own starts.", "deepest_start"
+            )
         for kind in self.kinds:
             _checks.check_at_least("temperature of kinds", kind.temperature, 0)
             _checks.check_finite("start of kinds", kind.start)
@@ -156,7 +165,7 @@ class Recipe:
     def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
         """The recipe for such targets: with the likelihood's own changes, but for what its user has changed."""
         changes = likelihood.recipe_changes.get(self.name, {})
-        untouched = [name for name in changes if getattr(self, name) == getattr(RECIPES[self.name], name)]
+        untouched = [name for name in changes if getattr(self, name) == getattr(RECIPES.get(self.name, self), name)]
         return replace(self, **{name: changes[name] for name in untouched})
 
 

@@ -63,13 +63,20 @@ class Restarts:
         """Of each in a prediction; None where all are equal."""
         return None if self.calibration is None else self.calibration.share
 
+    def mean_of(self, values: np.ndarray) -> float:
+        """Of something that each has, by their shares."""
+        return float(values.mean() if self.share is None else self.share @ values)
+
     def keys(self, purpose: int = _TEST) -> Key[Array, " runs"]:
         """Of the draws behind a prediction."""
         return evaluation_keys(self.models, self.seed, purpose)
 
     def moments(self, x: np.ndarray) -> np.ndarray:
         """The likelihood's moments of the prediction: class probabilities, or E[y] and E[y^2]."""
-        each = predict.predict(self.models, x, n_samples=self.samples_each, key=self.keys())
+        return self.together(predict.predict(self.models, x, n_samples=self.samples_each, key=self.keys()))
+
+    def together(self, each: np.ndarray) -> np.ndarray:
+        """What they predict together, from the moments that each predicts."""
         if self.calibration is None:
             return each.mean(0)
         return self.models.likelihood.widened(

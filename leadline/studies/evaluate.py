@@ -67,7 +67,7 @@ def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = Fal
             **together.describe_depth(masses[trained.runs_of(i)], restarts.share),
             **learned[i],
             **more,
-            "temperature": float(trained.temperature[i]),
+            "temperature": restarts.mean_of(trained.temperatures[i]),
             "epochs": trained.epochs_of_fits[i],
             "seconds": round(trained.seconds, 3),
             "compile_seconds": round(trained.compile_seconds, 3),
@@ -94,26 +94,26 @@ def _of_classes(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     x = np.repeat(np.stack([x for x, _ in tests]), k, axis=0)
     n_samples = -(-get_recipe(trained.settings[0].recipe).n_samples // k)
     each = predict(models, x, n_samples=n_samples, key=together.evaluation_keys(models, seeds))
-    said = [OfClasses(each[trained.runs_of(i)].mean(axis=0), y) for i, (_, y) in enumerate(tests)]
-    return [(trained.restarts(i), one, {}) for i, one in enumerate(said)]
+    fits = [trained.calibrated(problem, i) for i, problem in enumerate(problems)]
+    said = [one.together(each[trained.runs_of(i)]) for i, one in enumerate(fits)]
+    return [(one, OfClasses(p, y), {}) for one, p, (_, y) in zip(fits, said, tests, strict=True)]
 
 
 def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     """The rows held out calibrate the restarts; the test part is looked at when all is done."""
 
     def of_one(i: int, problem: Problem) -> Tested:
-        x, y = problem.train
-        held = trained.validation_rows[trained.runs_of(i)][0]
         restarts = trained.calibrated(problem, i)
-        assert restarts.calibration is not None
-        share, spread = restarts.calibration.share, restarts.calibration.spread
+        calibration = restarts.calibration
+        assert calibration is not None
+        share, spread = calibration.share, calibration.spread
         scale = 1.0 if problem.units is None else problem.units.y_scale
         shift = np.log(scale)
         error, mixture, gaussian, level = _said_by_restarts(restarts, *_test(problem))
         said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level)
         more = {"spread": float(spread[0]), "largest_share": float(share.max())}
-        if len(held):
-            more["validation_ll"] = float(np.mean(_said_by_restarts(restarts, x[held], y[held])[1]) - shift)
+        if calibration.nll is not None:
+            more["validation_ll"] = float(-calibration.nll - shift)
         return restarts, said, more
 
     with ThreadPoolExecutor() as pool:

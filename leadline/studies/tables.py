@@ -120,9 +120,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "depth_support": list(estimator.depth_support_),
         "effective_width": estimator.effective_width(),
         "validation_nll": estimator.validation_nll_ or None,
-        "restart_shares": estimator.restart_shares_.round(4).tolist(),
-        "restart_temperatures": estimator.restart_temperatures_.tolist(),
-        "spread": float(estimator.spread_[0]),
+        **_weighed(estimator),
         "history": _thinned(estimator.history_),
         "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
     }
@@ -130,6 +128,14 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         more["classes"] = [str(label) for label in estimator.classes_]
         more["class_shares"] = {str(label): float(np.mean(parts.y == label)) for label in estimator.classes_}
     return make_record(estimator.settings().resolved(estimator._likelihood), said, more)
+
+
+def _weighed(estimator: Estimator) -> dict[str, Any]:
+    """What the rows held out say of the restarts, where there were any."""
+    if estimator.held_out_nll_ is None:
+        return {}
+    lists = {name: getattr(estimator, f"{name}_") for name in ("restart_shares", "restart_temperatures")}
+    return {name: a.round(4).tolist() for name, a in lists.items()} | {"spread": float(estimator.spread_[0])}
 
 
 def _learned(estimator: Estimator, names: Iterable[str]) -> dict[str, Any]:

@@ -46,30 +46,32 @@ def near_the_best(rows: Any) -> Any:
 
 
 def summary(args: argparse.Namespace) -> None:
-    """Means over tables, on all of them and on those that every method was tried on."""
+    """Means over all tables, and over those that bde was tried on: of the methods that were tried on all of these."""
     for kind in args.kind:
         rows = table_of(args.out, kind)
         rows = rows[~rows.method.str.startswith("depth-")]
-        shown = ["accuracy", "nll", "brier", "ece"] if kind == "classes" else ["rmse", "nll", "crps", "coverage_90"]
-        everywhere = by_table(rows, "nll").dropna().index
-        for tables, what in ((everywhere, "all methods were tried on"), (rows.table.unique(), "there are")):
-            some = rows[rows.table.isin(tables)]
-            means = pd.DataFrame({column: by_table(some, column).mean() for column in (*shown, "seconds")})
-            near = near_the_best(some)
-            means["near the best"] = near.sum().astype(int).astype(str) + " of " + near.count().astype(str)
-            means["worse than leadline"] = _worse(by_table(some, "nll"))
+        nll, near = by_table(rows, "nll"), near_the_best(rows)
+        print(f"\n{kind}\n\nLowest NLL of all, or within a standard error of it:")
+        print(", ".join(f"{name} {int(near[name].sum())} of {near[name].count()}" for name in near))
+        for tables, what in ((nll.index, "there are"), (nll.index[nll.bde.notna()], "bde was tried on")):
+            some = rows[rows.table.isin(tables) & rows.method.isin(nll.columns[nll.loc[tables].notna().all()])]
             print(f"\n{kind}: the {len(tables)} tables that {what}; means over tables\n")
-            print(_markdown(means.sort_values("nll")))
+            print(_markdown(means_of(some, kind).sort_values("nll")))
         print("\nNLL by table\n")
-        print(_markdown(by_table(rows, "nll")))
+        print(_markdown(nll))
     regret(args)
     if args.picture:
         draw(args)
 
 
-def _worse(nll: Any) -> Any:
-    both = nll.notna() & nll[["leadline"]].notna().to_numpy()
-    return (nll.gt(nll.leadline, axis=0) & both).sum().astype(str) + " of " + both.sum().astype(str)
+def means_of(rows: Any, kind: str) -> Any:
+    """Of every method; and by how much its NLL lies above ours, with the error over tables, and on how many."""
+    shown = ["accuracy", "nll", "brier", "ece"] if kind == "classes" else ["rmse", "nll", "crps", "coverage_90"]
+    means = pd.DataFrame({column: by_table(rows, column).mean() for column in (*shown, "seconds")})
+    above = by_table(rows, "nll").pipe(lambda nll: nll.sub(nll.leadline, axis=0))
+    means["above leadline"] = [f"{above[name].mean():+.3f} ± {above[name].sem():.3f}" for name in means.index]
+    means["on"] = [f"{int((above[name] > 0).sum())} of {len(above)}" for name in means.index]
+    return means
 
 
 def regret(args: argparse.Namespace) -> None:
@@ -117,11 +119,13 @@ def draw(args: argparse.Namespace) -> None:
         ax.set_yticks(range(len(above)), above.index, fontsize=8)
         ax.set_xscale("symlog", linthresh=0.02)
         ax.set_xticks([0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0], ["best", ".01", ".02", ".05", ".1", ".2", ".5", "1 +"])
+        ax.set_xlim(left=-0.002)
         ax.set_xlabel("NLL above the lowest, nats per row")
         ax.set_title(kind)
         ax.grid(axis="y", alpha=0.25)
         ax.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(fontsize=8, loc="lower right")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=len(labels), fontsize=9, loc="outside lower center", frameon=False)
     figure.savefig(args.picture, dpi=110)
 
 

@@ -158,7 +158,8 @@ def train(
 
     A fit is a problem and its settings; its restarts (and temperatures, where there is a choice) are runs of their own.
     What comes of a run depends on its problem and its settings, not on the runs beside it. With `temperature="auto"`
-    every fit is trained at each of `TEMPERATURES` and keeps the one with the best validation likelihood. With
+    every fit is trained at each of `TEMPERATURES` and keeps the one with the best validation likelihood; where the
+    recipe has kinds, each of these is trained at its own, and `Trained.calibrated` weighs them. With
     `own_length` the validation likelihood of a fit decides how long to train it, and `epochs` is the most it may take
     (see `OwnLength`; unless given, MOST_STEPS bounds it too). Ctrl-C ends the training after the epochs in hand and
     keeps what it has. A run that diverges goes back to where it was before, with smaller learning rates, up to

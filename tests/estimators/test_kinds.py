@@ -1,14 +1,18 @@
 """Restarts of several kinds: who holds out which rows, and what these rows decide."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
 import scipy.special
 
-from leadline import RECIPES, DepthClassifier, DepthRegressor, load
+from leadline import RECIPES, DepthClassifier, DepthRegressor, GaussianLikelihood, InvalidArgumentError, load
+from leadline.files.records import Record
 from leadline.inference import predict
 from leadline.likelihoods.mixture import softened
+from leadline.report.words import restarts_in_words
+from leadline.studies.evaluate import evaluate
 from leadline.training.loop import train
 from tests.tolerances import GRADIENT, MANY_SUMS
 
@@ -101,3 +105,44 @@ def test_the_noise_of_some_restarts_is_constant_and_of_others_not(tmp_path):
     assert reg.uncertainty(ends).noise[1] > 4 * reg.uncertainty(ends).noise[0]  # the rows have seen that it varies
     reg.save(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(load(tmp_path / "model.safetensors").predict(x), reg.predict(x))
+
+
+def test_a_quarter_of_the_rows_is_held_out_at_most():
+    shares = {n: DepthClassifier(n_restarts=n).problem(X, NOISY).validation for n in (None, 1, 3, 6, 9, 12, 24)}
+    assert shares == {None: 0.25, 1: 0.1, 3: 0.1, 6: 0.25, 9: 0.25, 12: 0.25, 24: 0.125}
+
+
+def test_a_wrong_argument_keeps_its_name():
+    with pytest.raises(InvalidArgumentError, match="`max_iter` must be a whole number of at least 1, got 0"):
+        DepthClassifier(max_iter=0).fit(X, NOISY)
+
+
+def test_without_kinds_there_is_one_noise():
+    x = X[:, :1]
+    reg = DepthRegressor(recipe="leadline", n_restarts=1, max_iter=3, random_state=0).fit(x, X[:, 1])
+    assert type(reg.model_.likelihood) is GaussianLikelihood
+
+
+def test_an_evaluation_is_calibrated_as_an_estimator_is():
+    est = DepthClassifier(**SETTINGS)
+    problem = dataclasses.replace(est.problem(X, NOISY), test=(X, NOISY))
+    trained = train(problem, dataclasses.replace(est.settings(1), own_length=True))
+    [fit] = evaluate([problem], trained, brief=True)
+    calibration = trained.calibrated(problem).calibration
+    assert calibration.nll is not None
+    np.testing.assert_array_equal(fit.restarts.share, calibration.share)
+    np.testing.assert_allclose(fit.said.probabilities, fit.restarts.moments(X), rtol=GRADIENT)
+    assert fit.record.temperature == pytest.approx(calibration.share @ trained.temperatures[0])
+
+
+def test_a_record_says_in_words_whom_the_rows_believe():
+    record = functools.partial(
+        Record, "table", "normal", 32, 0.5, 4, 9, 0, [1.0], 0.0, 0.0, 0, [0, 0], 1.0, "cpu", "0", n_test=0
+    )
+    said = restarts_in_words(
+        record(restart_shares=[0.4, 0.1] * 2, restart_temperatures=[1.0, 0.05] * 2, spread=1.2, classes=["a", "b"])
+    )
+    assert "80 % from those at temperature 1 and 20 % from those at temperature 0.05" in said
+    assert "softened: logits divided by 1.20" in said
+    assert "narrowed by 10 %" in restarts_in_words(record(restart_shares=[1.0], restart_temperatures=[1.0], spread=0.9))
+    assert restarts_in_words(record()) == ""

@@ -252,7 +252,7 @@ def _plot_depth_history(ax: Axes, epoch: np.ndarray, means: np.ndarray, stds: np
     if means.shape[1] > 1:
         ax.plot(epoch, means, color=POSTERIOR_COLOUR, linewidth=0.7, alpha=0.7)
     ax.plot(epoch, mean, color=POSTERIOR_COLOUR, linewidth=2.2)
-    ax.set_ylim(0, max(1.0, 1.1 * float((mean + std).max())))
+    ax.set_ylim(0, max(1.0, 1.1 * float(max((mean + std).max(), means.max()))))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     ax.set_ylabel("depth E[L] ± sd")
 

@@ -124,6 +124,16 @@ def test_the_history_may_come_from_a_file_and_be_thinned(axes):
     assert right.get_xlim() == (0, 5000)
 
 
+def test_no_network_lies_outside_the_picture_of_the_depth(axes):
+    """Ten at depth 0 and one at depth 5: the mean and its band end far below it."""
+    given = history()
+    deep = np.zeros((50, 11))
+    deep[:, -1] = 5.0
+    given |= {"depth_mean": deep, "depth_std": np.zeros((50, 11))}
+    _, right = plots.plot_history(axes, given)
+    assert right.get_ylim()[1] > 5.0
+
+
 @pytest.fixture
 def plane():
     rng = np.random.default_rng(0)

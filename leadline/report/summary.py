@@ -40,7 +40,7 @@ def _learned(record: Record) -> list[str]:
         lines.append(f"  L = {depth:<3d} {mass:6.3f}  {'█' * round(BAR * mass)}")
     tried = ", ".join(f"{t}: {nll:.4f}" for t, nll in (record.validation_nll or {}).items())
     chosen = f" (lowest validation NLL of {tried})" if tried else ""
-    lines.append(_line("temperature", f"{record.temperature:g}{chosen}"))
+    lines.append(_line("temperature", f"{record.temperature:.3g}{chosen}"))
     if said := restarts_in_words(record):
         lines += [_line("restarts" if i == 0 else "", part) for i, part in enumerate(wrap(said, 100))]
     if record.effective_width:

@@ -34,10 +34,10 @@ def main() -> None:
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     print("| noise | where | noise sd | weights sd | depth sd | depth |")
     print("|---|---|---|---|---|---|")
-    for ax, kind in zip(figure.subplots(1, 2), ("constant", "input"), strict=True):
-        x, y = with_gap(kind == "input")
-        model = DepthRegressor(noise=kind, random_state=0).fit(x, y)
-        model.plot_fit(x, y, ax=ax).set_title(f'noise="{kind}"', loc="right", fontsize=10)
+    for ax, kind in zip(figure.subplots(1, 2), ("constant", "growing"), strict=True):
+        x, y = with_gap(kind == "growing")
+        model = DepthRegressor(random_state=0).fit(x, y)
+        model.plot_fit(x, y, ax=ax).set_title(f"{kind} noise", loc="right", fontsize=10)
         depth = f"{model.depth_mean_:.2f} ± {model.depth_std_:.2f}"
         for where, ends in PLACES.items():
             parts = model.uncertainty(np.linspace(*ends, 41)[:, None])

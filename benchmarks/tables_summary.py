@@ -57,6 +57,14 @@ def summary(args: argparse.Namespace) -> None:
             some = rows[rows.table.isin(tables) & rows.method.isin(nll.columns[nll.loc[tables].notna().all()])]
             print(f"\n{kind}: the {len(tables)} tables that {what}; means over tables\n")
             print(_markdown(means_of(some, kind).sort_values("nll")))
+        if kind == "numbers":
+            ours = rows[rows.method == "leadline"]
+            held = [f"{c} %: {np.average(ours[f'coverage_{c}'], weights=ours.n_rows):.4f}" for c in (50, 90, 95)]
+            print(f"\nour intervals hold, over all rows: {', '.join(held)}")
+        else:
+            ece, seconds = (by_table(rows, column)[["leadline", "bde"]].dropna() for column in ("ece", "seconds"))
+            ratio = (seconds.leadline / seconds.bde).median()
+            print(f"\nece, ours and bde's: {ece.mean().round(4).to_dict()}; seconds, the median ratio: {ratio:.2f}")
         print("\nNLL by table\n")
         print(_markdown(nll))
     regret(args)
@@ -89,8 +97,10 @@ def regret(args: argparse.Namespace) -> None:
         found["learned, mode"] = ours.depth_mode.groupby("table").median()
         found["learned, mean"] = ours.depth_mean.groupby("table").mean()
         mean, error = found.regret.mean(), found.regret.std() / np.sqrt(len(found))
+        time = ours.seconds.sum() / grid.seconds.sum()
         lost = int((found.regret > 2 * found.error).sum())
-        print(f"\n{kind}: depth regret {mean:+.4f} ± {error:.4f} nats; lost by more than two errors: {lost}\n")
+        said = f"lost by more than two errors: {lost}; {time:.2f} of the time"
+        print(f"\n{kind}: depth regret {mean:+.4f} ± {error:.4f} nats; {said}\n")
         print(_markdown(found))
 
 

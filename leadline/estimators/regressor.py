@@ -28,9 +28,9 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target), "input"
     (it depends on X too), "auto" (some restarts have the one, some the other, where the recipe has such kinds; else
-    constant), or the name of another likelihood. The
-    targets are standardised inside; everything that is predicted, and the free energy, is in their own units. With
-    several targets, y [rows, targets], what is said of a target has an axis more.
+    constant), or the name of another likelihood. The targets are standardised inside; everything that is predicted, and
+    the free energy, is in their own units. With several targets, y [rows, targets], what is said of a target has an
+    axis more.
 
     Attributes of a fitted one: as `DepthClassifier`'s; `noise_scale_`, the standard deviation of the noise (where it
     depends on X, the root of its mean square over the rows). The `spread_` is a factor on the deviations from the mean

@@ -168,7 +168,7 @@ def mutated_model(path: Path, out: Path, rng: random.Random) -> None:
         if rng.random() < 0.3:
             tensors.pop(rng.choice(list(tensors)))
     try:
-        modelfile.write(out, config, tensors)
+        out.write_bytes(modelfile.file_of(config, tensors))
     except (RecursionError, ValueError, InvalidArgumentError, TypeError):
         out.write_bytes(mutated(path.read_bytes(), rng))
 

@@ -3,6 +3,7 @@
 import sys
 
 from leadline._version import __version__
+from leadline.cli.streams import forgive
 
 __all__ = ["main"]
 
@@ -14,12 +15,15 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"leadline {__version__}")
         return
+    forgive()
     waiting = sys.stderr is not None and sys.stderr.isatty() and "--quiet" not in sys.argv
     if waiting:
         print(_LOADING, end="\r", file=sys.stderr, flush=True)
     from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
     from leadline.cli.app import run
+    from leadline.training.interruption import ending_like_ctrl_c
 
     if waiting:
         print(" " * len(_LOADING), end="\r", file=sys.stderr, flush=True)
-    run()
+    with ending_like_ctrl_c():
+        run()

@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -14,9 +14,10 @@ import typer
 from leadline._checks import InvalidArgumentError, naming
 from leadline._version import __version__
 from leadline.backend.native.library import EngineMissingWarning
+from leadline.cli.streams import lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
-from leadline.files.directories import CHECKPOINTS, RECORD, output
-from leadline.files.records import Record, write_record
+from leadline.files.directories import CHECKPOINTS, RECORD, output, put_results
+from leadline.files.records import Record, record_file
 from leadline.report.summary import summarise
 from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
@@ -58,16 +59,24 @@ def flags() -> dict[str, str]:
 
 
 @contextmanager
-def directory(out: Path, force: bool | None = None, arguments: dict[str, Any] | None = None) -> Iterator[Path]:
+def directory(
+    out: Path, writes: Iterable[str], force: bool | None = None, arguments: dict[str, Any] | None = None
+) -> Iterator[Path]:
     """`output`, where Ctrl-C, whenever it comes, says how to go on."""
     if arguments is not None:
         arguments = {flags().get(name, name): value for name, value in arguments.items()} | {"version": __version__}
-    with output(out, force, arguments) as checkpoints:
-        try:
-            with Interruption(at_once=True):
-                yield checkpoints
-        except KeyboardInterrupt:
-            _fail(_cut_off(out), INTERRUPTED)
+    with output(out, force, arguments, writes) as checkpoints, ending(lambda: _cut_off(out)):
+        yield checkpoints
+
+
+@contextmanager
+def ending(words: Callable[[], str] = lambda: "interrupted; nothing was written.") -> Iterator[None]:
+    """Ctrl-C ends the command, and says what became of it."""
+    try:
+        with Interruption(at_once=True):
+            yield
+    except KeyboardInterrupt:
+        _fail(words(), INTERRUPTED)
 
 
 def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
@@ -77,11 +86,15 @@ def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
         typer.echo(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
 
 
-def conclude(out: Path, checkpoints: Path, record: Record, wrote: str, quiet: bool) -> None:
-    """The record is written and told, and what was there to go on from is cleared away, or needed after Ctrl-C."""
-    write_record(out, record)
+def conclude(
+    out: Path, checkpoints: Path, record: Record, beside: dict[str, bytes], quiet: bool, more: str = ""
+) -> None:
+    """The record and what stands beside it are written and told, and what was there to go on from is cleared away, or
+    needed after Ctrl-C."""
+    put_results(out, {**beside, RECORD: record_file(record)}, None if record.interrupted else checkpoints)
     if not quiet:
-        typer.echo(f"{summarise(record)}\nwrote            {wrote}")
+        wrote = " and ".join(str(out / name) for name in (*beside, RECORD))
+        typer.echo(f"{summarise(record)}\nwrote            {wrote}{more}")
     if record.interrupted:
         raise KeyboardInterrupt
     clear(checkpoints)
@@ -106,6 +119,8 @@ def run() -> None:
     except TrainingDivergedError as error:
         _fail(str(error), 1)
     except SystemExit as end:
+        if end.code in (0, None) and (why := lost()):
+            _fail(f"standard output could not be written: {why}.", 1)
         if end.code != INTERRUPTED:
             raise
         sys.stdout.flush()

@@ -12,13 +12,15 @@ from leadline._checks import InvalidArgumentError
 from leadline.cli.app import app, conclude, directory, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
 from leadline.files.checkpoints import EVERY
-from leadline.files.directories import RECORD, replace_record
+from leadline.files.directories import RECORD
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.evaluate import run_fits
-from leadline.studies.sweep import Sweep
+from leadline.studies.sweep import CHUNKS, Sweep
 from leadline.training.progress import GridLine, ProgressLine
 from leadline.training.run import Watch
 from leadline.training.settings import Settings
+
+PICTURE = "spiral.png"
 
 
 @app.command()
@@ -44,20 +46,20 @@ def spiral(
     identity = settings.identity(problem)[:16]
     out = out or Path("runs") / f"spiral-omega{omega:g}-{identity[:8]}"
     console = Console(stderr=True)
-    with directory(out, force, {"omega": omega, **settings.in_words(), "identity": identity}) as checkpoints:
+    said = {"omega": omega, **settings.in_words(), "identity": identity}
+    with directory(out, (RECORD, PICTURE), force, said) as checkpoints:
         say_what_is_begun(checkpoints, quiet)
         with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
             watch = Watch(line, checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
             [fit] = run_fits([problem], [settings], watch)
-        replace_record(out)
-        wrote, picture = str(out / RECORD), out / "spiral.png"
         with nullcontext() if quiet else console.status("drawing ..."):
-            try:
-                draw(fit, picture)
-                wrote += f" and {picture}"
-            except InvalidArgumentError as error:  # no reason to lose the record
-                typer.echo(f"leadline: note: {error}", err=True)
-        conclude(out, checkpoints, fit.record, wrote, quiet)
+            beside = {PICTURE: draw(fit)}
+        try:
+            conclude(out, checkpoints, fit.record, beside, quiet)
+        except InvalidArgumentError as error:  # no reason to lose the record
+            typer.echo(f"leadline: note: {error}", err=True)
+            conclude(out, checkpoints, fit.record, {}, quiet)
+            (out / PICTURE).unlink(missing_ok=True)  # it is another one's
 
 
 @app.command()
@@ -85,16 +87,15 @@ def reproduce(
 
     Examples: leadline reproduce --out runs/paper --quick; leadline reproduce --out runs/paper --recipe published
     """
+    from leadline.report.reproduction import names, write_comparison
     from leadline.studies.reproduce import QUICK, Grid
 
     speeds, chosen = numbers_of("omegas", omegas), {"recipes": names_of(recipe), "depths": names_of(depth)}
     given = _given(**chosen, omegas=speeds, runs=runs, epochs=epochs)
     grid = replace(QUICK if quick else Grid(), **given)
-    with directory(out):
+    with directory(out, [CHUNKS, *names(grid)]):
         if not _train(grid.sweep(), out, checkpoint_every, quiet):
             raise KeyboardInterrupt
-        from leadline.report.reproduction import write_comparison
-
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
         if not quiet:
@@ -150,7 +151,7 @@ def uci(
     depths, some = tuple(depth_of(one) for one in depth.split(",")), numbers_of("splits", splits)
     given = _given(names=names_of(names), splits=some and tuple(map(int, some)))
     settings = UciSettings(data, depths=depths, epochs=epochs, **given)
-    with directory(out):
+    with directory(out, [CHUNKS, "comparison.md"]):
         done = _train(settings.sweep(), out, checkpoint_every, quiet)
         comparison = write_comparison(out)
         if not done:

@@ -1,16 +1,18 @@
 """Commands on one's own tables: fit, predict, report, compare."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leadline._checks import InvalidArgumentError
-from leadline.cli.app import app, conclude, directory, say_what_is_begun
+from leadline.cli.app import app, conclude, directory, ending, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
 from leadline.files.checkpoints import EVERY
-from leadline.files.directories import RECORD, replace_record, write_whole, writing
+from leadline.files.directories import RECORD, write_named, writing
+from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
 from leadline.inference.recipes import TABLE
@@ -67,7 +69,7 @@ def fit(
     estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
     said = {**settings.in_words(), "noise": noise, "task": fmt.task}
     training = settings.resolved(estimator._likelihood).identity(estimator.problem(parts.x, parts.y))[:16]
-    with directory(out, force, {**said, "identity": training}) as checkpoints:
+    with directory(out, (MODEL, RECORD), force, {**said, "identity": training}) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
@@ -75,12 +77,9 @@ def fit(
             typer.echo(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(parts.x, parts.y)
-        record = record_of(estimator, parts, fmt, table.name)
-        replace_record(out)
-        with writing(out / MODEL):
-            estimator.save(out / MODEL)
-        wrote = f"{out / MODEL} and {out / RECORD}; see also: leadline report {out}"
-        conclude(out, checkpoints, record, wrote, quiet)
+        model = estimator.model_file()
+        record = replace(record_of(estimator, parts, fmt, table.name), model=digest(model))
+        conclude(out, checkpoints, record, {MODEL: model}, quiet, f"; see also: leadline report {out}")
 
 
 @app.command()
@@ -88,6 +87,7 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The directory that `leadline fit` wrote.", show_default=False)],
     table: Table,
     out: Annotated[Path, typer.Option(help="The table of predictions to write, .csv.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict the rows of a table.
@@ -103,6 +103,8 @@ def predict(
         raise InvalidArgumentError(f"must end in .csv or .csv.gz, got {out}.", "out")
     if out.exists() and table.exists() and out.samefile(table):
         raise InvalidArgumentError(f"must be another file than the table, got {out} for both.", "out")
+    if out.is_file() and not force:
+        raise InvalidArgumentError(f"must be a new file, got {out}; choose another or use --force.", "out")
     record = read_record(run)
     if record.table is None:
         raise InvalidArgumentError(f"`run` {run} is not a fit to a table; `leadline fit` makes one.")
@@ -110,7 +112,8 @@ def predict(
     frame = read_table(table, fmt)
     estimator = load(run / MODEL)
     of_classes = hasattr(estimator, "classes_")
-    if (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
+    other = record.model is not None and record.model != digest((run / MODEL).read_bytes())
+    if other or (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
         typer.echo(
@@ -118,13 +121,14 @@ def predict(
             "they count as none of those that were.",
             err=True,
         )
-    columns = predictions(estimator, encode(frame, fmt), fmt.target)
+    with ending():
+        columns = predictions(estimator, encode(frame, fmt), fmt.target)
     import pandas
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         text = pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g")
-        write_whole(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
+        write_named(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
     if not quiet:
         typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
 
@@ -142,8 +146,10 @@ def report(
     """
     from leadline.report.page import write_page
 
-    path = write_page(read_record(run), out or run / "report.html")
-    typer.echo(f"wrote {path}")
+    path = out or run / "report.html"
+    with writing(path):
+        check_ours(path.resolve() if out else path)  # a link that was named is followed
+    typer.echo(f"wrote {write_page(read_record(run), path)}")
 
 
 @app.command()
@@ -173,7 +179,8 @@ def compare(
 
     fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     depths = [depth_of(name) for name in depth.split(",")]
-    rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
+    with ending():
+        rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
     typer.echo(summarise_comparison(rows, len(parts.x), len(parts.x_test)))
 
 

@@ -241,6 +241,10 @@ class DepthEstimator(Options, BaseEstimator):
         It holds numbers and JSON, no code. A callback, an optimiser or a schedule of one's own and a `random_state`
         that is not a number are left out.
         """
+        modelfile.write(path, self.model_file())
+
+    def model_file(self) -> bytes:
+        """What `save` writes."""
         check_is_fitted(self)
         tensors: modelfile.Tensors = {}
         fitted: dict[str, Any] = {}
@@ -258,7 +262,7 @@ class DepthEstimator(Options, BaseEstimator):
             "fitted": fitted,
             "model": modelfile.describe(self.model_, "model", tensors),
         }
-        modelfile.write(path, config, tensors)
+        return modelfile.file_of(config, tensors)
 
     def plot_depth(self, ax: "Axes | None" = None) -> "Axes":
         """The prior and the posterior of the depth."""

@@ -1,11 +1,14 @@
 """Checkpoints on disk: written whole, checked when read, and removed by whoever made them."""
 
+import errno
 import hashlib
 import json
 import os
+import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,11 +20,13 @@ from safetensors.numpy import load, save
 
 from leadline._checks import InvalidArgumentError, check_at_least
 from leadline._identity import is_key
-from leadline.files.whole import PART, put_whole
+from leadline.files.ours import is_ours
+from leadline.files.whole import put_whole, sweep
 
 T = TypeVar("T")
 
-MAGIC = b"leadline checkpoint 1\n"
+_WRITTEN_BY = b"leadline checkpoint "
+MAGIC = _WRITTEN_BY + b"1\n"
 
 KEPT = 2
 """Checkpoints of a training: if the last is damaged, there is the one before."""
@@ -30,6 +35,9 @@ EVERY = 60.0
 """Seconds between checkpoints."""
 
 SUFFIX = ".checkpoint"
+
+_NAME = re.compile(r"([0-9a-f]{16})-\d{4,}-(\d{9,})-\d{6,}\.checkpoint")
+"""The training, how often it has gone back, the epoch, the step."""
 
 ARGUMENTS = "arguments.json"
 """In a directory with the checkpoints of one command: what it was given."""
@@ -72,10 +80,11 @@ class Checkpoints:
         path = self._folder / f"{self._training}-{times:04d}-{epoch:09d}-{step:06d}{SUFFIX}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            if os.path.lexists(path) and not is_checkpoint(path):
+                raise OSError(errno.EEXIST, "what is there is not Leadline's")
             put_whole(path, encode(trees, seconds))
-            before = [other for other in self._files() if other != path]
-            half = self._folder.glob(f".{self._training}-*{SUFFIX}.*{PART}")  # of a process that was killed
-            for old in [*before[: 1 - KEPT], *half]:
+            before = [other for other in self._files() if other != path and is_checkpoint(other)]
+            for old in before[: 1 - KEPT]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             trouble = error.strerror or str(error)
@@ -93,30 +102,60 @@ class Checkpoints:
             except (OSError, DamagedError) as error:
                 said = f"Cannot go on from the checkpoint {path}: {error}. Trying the one before."
                 warnings.warn(said, CheckpointWarning, stacklevel=2)
-                if isinstance(error, DamagedError):
+                if isinstance(error, DamagedError) and is_checkpoint(path):
                     path.unlink(missing_ok=True)  # it would take the place of one that is whole
         return None
 
     def _files(self) -> list[Path]:
         """Oldest first."""
-        return sorted(self._folder.glob(f"{self._training}-*{SUFFIX}"))
+        return [path for path in _named_so(self._folder) if path.name.startswith(f"{self._training}-")]
 
 
-def clear(folder: Path) -> None:
+def _named_so(folder: Path) -> list[Path]:
+    """The files in a directory that are called what checkpoints are, oldest first."""
+    with suppress(OSError):
+        files = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+        return sorted(path for path in files if path.is_file() and not path.is_symlink())
+    return []
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether Leadline wrote a file that is called so, or nothing at all is in it."""
+    with path.open("rb") as file:
+        head = file.read(len(_WRITTEN_BY))
+    return not head or head == _WRITTEN_BY
+
+
+def clear(folder: Path, arguments: bool = True) -> None:
     """Remove all checkpoints in a directory, and the directory if nothing else is in it."""
-    if not folder.is_dir():
-        return
-    for path in folder.iterdir():
-        if path.name == ARGUMENTS or path.name.endswith((SUFFIX, PART)):
-            path.unlink(missing_ok=True)
-    if not any(folder.iterdir()):
+    sweep(folder)
+    ours = [path for path in _named_so(folder) if is_checkpoint(path)]
+    if arguments and (folder / ARGUMENTS).exists() and is_ours(folder / ARGUMENTS):
+        ours.append(folder / ARGUMENTS)
+    for path in ours:
+        path.unlink(missing_ok=True)
+    if ours and not any(folder.iterdir()):
         folder.rmdir()
+
+
+@contextmanager
+def given_up(folder: Path) -> Iterator[None]:
+    """Without the checkpoints in a directory, for the sake of the room they take; the last comes back on an error."""
+    last = {path: path.read_bytes() for path in _named_so(folder)[-1:] if is_checkpoint(path)}
+    clear(folder, arguments=False)
+    try:
+        yield
+    except BaseException:
+        folder.mkdir(exist_ok=True)
+        for path, content in last.items():
+            put_whole(path, content)
+        raise
 
 
 def epochs_done(folder: Path) -> int | None:
     """The epochs of the newest checkpoint in the directory of one training; None if there is none."""
-    names = sorted(path.name for path in folder.glob(f"*-*-*-*{SUFFIX}"))
-    return int(names[-1].split("-")[2]) if names else None
+    names = [_NAME.fullmatch(path.name) for path in _named_so(folder)]
+    return int(names[-1][2]) if names and names[-1] else None
 
 
 def encode(trees: dict[str, PyTree], seconds: float) -> bytes:

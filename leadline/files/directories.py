@@ -3,40 +3,53 @@
 import errno
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadline._checks import InvalidArgumentError
 from leadline.files import whole
-from leadline.files.checkpoints import ARGUMENTS, clear, epochs_done
+from leadline.files.checkpoints import ARGUMENTS, clear, epochs_done, given_up
+from leadline.files.ours import GENERATOR, check_ours
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECORD = "record.json"
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What a full disk says."""
+
 CHECKPOINTS = "checkpoints"
 """The folder of a run that is not finished."""
 
 
 @contextmanager
-def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = None) -> Iterator[Path]:
+def output(
+    out: Path, force: bool | None, arguments: dict[str, Any] | None = None, writes: Iterable[str] = ()
+) -> Iterator[Path]:
     """A directory to write into, checked, that no other process writes into; gives the place of its checkpoints.
 
-    A finished record is refused, or with `force` kept until there is another (`replace_record`): a forced run that is
-    cut off goes on with the same command. None: what is written there has no record. An unfinished training with other
-    `arguments` is refused, too, or with `force` given up.
+    A finished record is refused, or with `force` kept until there is another (`put_results`): a forced run that is cut
+    off goes on with the same command. None: what is written there has no record. An unfinished training with other
+    `arguments` is refused, too, or with `force` given up. What `writes` names, and Leadline did not make, is refused in
+    any case.
     """
     if out.exists() and not out.is_dir():
         raise InvalidArgumentError(f"must be a directory, got the file {out}.", "out")
+    made = not out.exists()
     try:
         with ExitStack() as stack:
+            record, checkpoints = out / RECORD, out / CHECKPOINTS
             with writing(out):
                 out.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(whole.only_writer(out))
-            record, checkpoints = out / RECORD, out / CHECKPOINTS
+            if checkpoints.is_symlink() or (checkpoints.exists() and not checkpoints.is_dir()):
+                raise InvalidArgumentError(f"`out`: {checkpoints} must be a directory; move what is there away.")
+            for path in (checkpoints / ARGUMENTS, *(out / name for name in writes)):
+                with writing(path, way_out="move it away, or choose another directory"):
+                    check_ours(path)
             if force is False and record.exists() and not _said_in(record).get("interrupted"):
                 clear(checkpoints)  # if it was killed when all was done
                 raise InvalidArgumentError(
@@ -50,8 +63,9 @@ def output(out: Path, force: bool | None, arguments: dict[str, Any] | None = Non
                 if epochs_done(checkpoints) is None:
                     clear(checkpoints)
     finally:
-        with suppress(OSError):
-            out.rmdir()  # if nothing came of it
+        if made:
+            with suppress(OSError):
+                out.rmdir()  # if nothing came of it
 
 
 def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
@@ -61,7 +75,7 @@ def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
     other = [
         f"no {name}" if value is None else f"{name} {value}"
         for name, value in before.items()
-        if value != arguments.get(name) and name != "identity"
+        if value != arguments.get(name) and name not in ("identity", "leadline")
     ]
     if not other and before.get("identity") != arguments.get("identity"):
         other = ["other rows"]
@@ -74,42 +88,61 @@ def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
         clear(checkpoints)
     with suppress(OSError):  # of a full disk
         checkpoints.mkdir(exist_ok=True)
-        whole.put_whole(path, json.dumps(arguments).encode())
+        whole.put_whole(path, json.dumps({"leadline": "arguments", **arguments}).encode())
 
 
 def _said_in(path: Path) -> dict[str, Any]:
     """What a file of JSON says; nothing where it cannot be read."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
-        return dict(json.loads(path.read_text()))
+        return dict(json.loads(whole.read_small(path)))
     return {}
 
 
 @contextmanager
-def writing(path: Path, argument: str = "out") -> Iterator[None]:
+def writing(path: Path, argument: str = "out", way_out: str = "choose another place") -> Iterator[None]:
     """Whatever the file system says against it becomes one sentence."""
     try:
         yield
     except OSError as error:
-        way_out = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another place"
+        way_out = "make room" if error.errno in NO_ROOM else way_out
         said = f"`{argument}`: cannot write {path}: {error.strerror or error}; {way_out}."
         raise InvalidArgumentError(said) from error
 
 
-def replace_record(out: Path) -> None:
-    """What is written next belongs to another record than the one that is there, which goes first."""
+def put_results(out: Path, contents: dict[str, bytes], checkpoints: Path | None) -> None:
+    """All take the place of what is there, or none does. Where there is no room for them, the checkpoints make some,
+    and come back if that is not enough."""
+    paths = {out / name: content for name, content in contents.items()}
+    for path in paths:
+        with writing(path):
+            check_ours(path)
     with writing(out):
-        (out / RECORD).unlink(missing_ok=True)
+        try:
+            whole.put_all(paths)
+        except OSError as error:
+            if error.errno not in NO_ROOM or checkpoints is None:
+                raise
+            with given_up(checkpoints):
+                whole.put_all(paths)
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
-    """Write the file whole or not at all."""
+    """Write a file of ours whole or not at all."""
     with writing(path):
+        check_ours(path)
         whole.put_whole(path, content.encode() if isinstance(content, str) else content)
     return path
 
 
-def write_picture(path: Path, figure: "Figure", dpi: int) -> Path:
-    """Write the file whole or not at all."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=dpi)
-    return write_whole(path, picture.getvalue())
+def write_named(path: Path, content: str | bytes) -> Path:
+    """The same, of whatever was there, where the user himself named the file."""
+    with writing(path):
+        whole.put_named(path, content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def picture(figure: "Figure", dpi: int) -> bytes:
+    """A figure as a file that Leadline knows again."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dpi, metadata={"Software": GENERATOR})
+    return file.getvalue()

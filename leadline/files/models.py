@@ -169,16 +169,21 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def write(path: str | os.PathLike[str], config: dict[str, Any], tensors: Tensors) -> None:
+def write(path: str | os.PathLike[str], content: bytes) -> None:
     """Write the file whole or not at all."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise InvalidArgumentError(f"`path` must be a file, got {path}, which is something else.")
+    with writing(path, "path"):
+        whole.put_named(path, content)
+
+
+def file_of(config: dict[str, Any], tensors: Tensors) -> bytes:
+    """What stands in a model file."""
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
-    with writing(path, "path"):
-        whole.put_whole(path, _in_order(save(tensors, metadata=header)))
+    return _in_order(save(tensors, metadata=header))
 
 
 def _in_order(content: bytes) -> bytes:

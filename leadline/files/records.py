@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
@@ -79,6 +80,8 @@ class Record:
     max_epochs: int | str | None = None
     settings: dict[str, Any] | None = None
     """The estimator's parameters."""
+    model: str | None = None
+    """The digest of its model file."""
 
     def to_json(self) -> dict[str, Any]:
         """What a file holds."""
@@ -90,7 +93,7 @@ class Record:
         """What a file says, of this version or of an older one; what this version does not know is passed over."""
         known = {one.name for one in fields(Record)} - {"measures"}
         own = {name: value for name, value in content.items() if name in known}
-        return Record(**own, measures={name: content[name] for name in MEASURES if name in content})
+        return Record(**own, measures={name: content[name] for name in MEASURES if content.get(name) is not None})
 
     def row(self, columns: Sequence[str]) -> dict[str, Any]:
         """As a row of a table; the terms of the free energy have columns of their own."""
@@ -104,9 +107,17 @@ def columns_of(kind: str, settings: Sequence[str], more: Sequence[str]) -> tuple
     return (*settings, *(measure.name for measure in measures_of(kind)), *more)
 
 
-def write_record(out: Path, record: Record) -> Path:
-    """Write record.json, whole or not at all."""
-    return write_whole(out / RECORD, json.dumps(record.to_json(), indent=1, allow_nan=False) + "\n")
+def record_file(record: Record) -> bytes:
+    """What stands in record.json; a number that is not finite, which JSON does not know, is null."""
+    return (json.dumps(_finite(record.to_json()), indent=1, allow_nan=False) + "\n").encode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_record(out: Path) -> Record:

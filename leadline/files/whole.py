@@ -1,16 +1,30 @@
 """Files are written whole or not at all, and a directory has one writer."""
 
 import errno
+import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
 from leadline._checks import InvalidArgumentError
 
-LOCK = ".lock"
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+LOCK = ".leadline.lock"
+
+_HELD_BY = re.compile(r"leadline: (process \d+)\n")
+"""What stands in a lock of ours."""
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What a file system says that cannot lock."""
@@ -18,49 +32,174 @@ NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 PART = ".part"
 """How the name of a file ends that is not whole yet."""
 
+_KINDS = {stat.S_IFLNK: "a link, which is not followed", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe"}
+
+
+MOST_BYTES = 64 << 20
+"""Of a file that is read whole, and is small where Leadline wrote it."""
+
+
+def read_small(path: Path) -> bytes:
+    """What stands in a file that is one, and small: neither a pipe nor a device is waited for."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES >> 20} MB")
+    return content
+
+
+def check_place(path: Path) -> None:
+    """Refuse to write where there is something else than a file: behind a link there may be anything."""
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind != stat.S_IFREG:
+            raise OSError(errno.EEXIST, f"it is {_KINDS.get(kind, 'no file')}")
+
 
 def put_whole(path: Path, content: bytes) -> None:
     """Write beside the file, have it on the disk, then put it in the file's place: whoever reads, and whenever the
     machine stops, finds the old file or the new one."""
-    if path.exists() and not path.is_file():  # a pipe, say
+    put_all({path: content})
+
+
+def put_all(contents: Mapping[Path, bytes]) -> None:
+    """Several files of one directory, all on the disk before the first is put in its place. Whatever goes wrong, but
+    for a kill between two of them, leaves all of them as they were."""
+    with ExitStack() as stack:
+        parts = {path: stack.enter_context(_written(path, content)) for path, content in contents.items()}
+        old = [path for path in contents if len(contents) > 1 and path.exists()]
+        before = {path: stack.enter_context(_kept(path)) for path in old}
+        try:
+            for path, part in parts.items():
+                part.replace(path)
+        except BaseException:
+            for path in contents if len(contents) > 1 else ():
+                if path in before:
+                    before[path].replace(path)
+                else:
+                    path.unlink(missing_ok=True)
+            raise
+    for folder in {path.parent for path in contents}:
+        with suppress(OSError):  # have the new names on the disk, too, where the system can say so
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def put_named(path: Path, content: bytes) -> None:
+    """The same where the user himself named the file: a link stays one, and a pipe is written into."""
+    if path.exists() and not path.is_file():
         path.write_bytes(content)
-        return
-    place = path.resolve()  # a link stays one
-    part = place.with_name(f".{place.name}.{os.getpid()}{PART}")
+    else:
+        put_whole(path.resolve(), content)
+
+
+@contextmanager
+def _written(path: Path, content: bytes) -> Iterator[Path]:
+    """A part with such content, on the disk, with the permissions of the file whose place it is for."""
+    check_place(path)
+    sweep(path.parent)
+    part, file = _new_part(path.parent)
     try:
-        with part.open("wb") as file:
+        with file:
+            if path.exists():
+                os.chmod(part, stat.S_IMODE(path.stat().st_mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(place)
-    except BaseException:
+            if fcntl is not None:
+                yield part  # open, and so locked, until it is in its place
+                return
+        yield part
+    finally:
         with suppress(OSError):
             part.unlink()
-        raise
-    with suppress(OSError):  # have the new name on the disk, too, where the system can say so
-        handle = os.open(place.parent, os.O_RDONLY)
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[Path]:
+    """A file under another name, for as long as it may have to come back."""
+    part = path.with_name(_part_name())
+    try:
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            os.link(path, part)
+        except OSError:  # a file system without such links
+            shutil.copy2(path, part)
+        yield part
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _part_name(token: str | None = None) -> str:
+    """No two are alike, whatever processes and threads write, and none but ours looks so."""
+    token = token or secrets.token_hex(8)
+    return f".leadline-{token}{hashlib.sha256(token.encode()).hexdigest()[:16]}{PART}"
+
+
+def _new_part(folder: Path) -> tuple[Path, BinaryIO]:
+    """A new file, locked as long as it is open: it is not for others to clear away."""
+    while True:
+        part = folder / _part_name()
+        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), "w+b")
+        if _locked(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
+            return part, file
+        file.close()  # another process has found it before it was locked, and takes it away
+
+
+def _locked(handle: int) -> bool | None:
+    """Whether the file is locked by us now; None where files cannot be."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return None if error.errno in NO_LOCKS else False
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Remove the parts that processes left which were killed: those that nobody holds."""
+    with suppress(OSError):
+        for path in folder.glob(f".leadline-*{PART}"):
+            token = path.name.removeprefix(".leadline-")[:16]
+            if path.name != _part_name(token) or not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _locked(handle):
+                        path.unlink()
+                finally:
+                    os.close(handle)
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Refuse a directory that another process writes into. Whatever ends this process, the directory is free again.
 
-    A link in the place of the lock is never followed.
+    What has the name of the lock, and is none, is left alone.
     """
     path = folder / LOCK
+    check_place(path)
+    with suppress(FileNotFoundError):
+        said = read_small(path).decode(errors="replace")
+        if said and not _HELD_BY.fullmatch(said):
+            raise OSError(errno.EEXIST, f"{LOCK} there is not Leadline's")
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        who = ""
+        who = None
         with suppress(OSError, ValueError):
-            who = path.read_text().strip()
+            who = _HELD_BY.fullmatch(path.read_text())
         raise InvalidArgumentError(
-            f"`out`: another process{f' ({who})' if who else ''} is writing into {folder}; wait for it, or choose "
+            f"`out`: another process{f' ({who[1]})' if who else ''} is writing into {folder}; wait for it, or choose "
             "another directory."
         ) from None
     except (NotImplementedError, OSError) as error:
@@ -69,12 +208,10 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield  # a file system that knows no locks is taken at its word: two processes are their user's to keep apart
         return
     try:
-        for part in folder.glob(f".*{PART}"):  # of processes that were killed
-            with suppress(OSError):
-                part.unlink()
-        with suppress(OSError):  # of a full disk
-            if path.stat().st_size == 0:
-                path.write_text(f"process {os.getpid()}")
+        sweep(folder)
+        opened = os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        with suppress(OSError), os.fdopen(os.open(path, opened), "w") as file:  # of a full disk
+            file.write(f"leadline: process {os.getpid()}\n")
         yield
     finally:
         with suppress(OSError):

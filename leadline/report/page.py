@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from leadline import metrics, plots
 from leadline._checks import refusing
-from leadline.files.directories import write_whole
+from leadline.files.directories import write_named
 from leadline.files.records import Record
 from leadline.report import words
 
@@ -49,7 +49,7 @@ def write_page(record: Record, path: Path) -> Path:
     """Write the page whole or not at all."""
     with refusing("`run`: the record does not hold what Leadline writes"):
         text = page(record)
-    return write_whole(path, text)
+    return write_named(path, text)
 
 
 # Pictures

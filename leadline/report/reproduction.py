@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from leadline.depth import FAMILIES, DepthDistribution, NormalDepth, PoissonDepth
-from leadline.files.directories import write_picture, write_whole
+from leadline.files.directories import picture, write_whole
 from leadline.files.records import read_rows
 from leadline.report.words import markdown_table
 from leadline.studies.reproduce import Grid, table_name
@@ -95,6 +95,12 @@ COLUMNS = [
 """Of comparison.csv."""
 
 
+def names(grid: Grid) -> list[str]:
+    """Of the files that `write_comparison` writes."""
+    figures = [f"figure2-{recipe}.png" for recipe in grid.recipes]
+    return ["comparison.csv", "comparison.md", *figures, "figure3.png", "recipes.png"]
+
+
 def write_comparison(grid: Grid, out: Path) -> list[Path]:
     """Tables and figures of what is there."""
     table = compare(grid, out)
@@ -107,7 +113,7 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
         figure = Figure(figsize=size, layout="constrained")
         panels(*figure.subplots(1, 2))
         figure.suptitle(title, fontsize=11)
-        written.append(write_picture(out / name, figure, dpi=130))
+        written.append(write_whole(out / name, picture(figure, dpi=130)))
 
     for recipe in grid.recipes:
         some = table[table["recipe"] == recipe]

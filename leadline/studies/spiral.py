@@ -1,12 +1,10 @@
 """The paper's spirals: the problem, and the picture of a fit."""
 
-from pathlib import Path
-
 import numpy as np
 
 from leadline import metrics, plots
 from leadline.datasets import spiral_parts
-from leadline.files.directories import write_picture
+from leadline.files.directories import picture
 from leadline.inference.model import run_model
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.evaluate import Fit
@@ -29,7 +27,7 @@ def spiral_problem(omega: float, seed: int = 1, n_test: int = 1024) -> Problem:
     return Problem(parts["train"], parts["validation"], CategoricalLikelihood(2), test=parts["test"], about=about)
 
 
-def draw(fit: Fit, path: Path) -> None:
+def draw(fit: Fit) -> bytes:
     """The training data over the learned decision regions, q(L) beside its prior, and how honest the test part is."""
     from dataclasses import replace
 
@@ -50,4 +48,4 @@ def draw(fit: Fit, path: Path) -> None:
     right.set_title(f"test NLL {nll:.3f}, calibration error {100 * ece:.1f}%", fontsize=11)
     restarts = f"{record.n_restarts} restarts of " if record.n_restarts > 1 else ""
     figure.suptitle(f"recipe {record.recipe}, depth {record.depth}, {restarts}{record.epochs} epochs", fontsize=10)
-    write_picture(path, figure, dpi=120)
+    return picture(figure, dpi=120)

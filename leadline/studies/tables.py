@@ -211,6 +211,8 @@ def compare_depths(
     rows = []
     for depth, estimator in zip(depths, estimators, strict=True):
         estimator.fit(parts.x, parts.y)
+        if estimator.interrupted_:
+            raise KeyboardInterrupt
         log_p = _log_likelihood(estimator, parts.x_test, parts.y_test)
         row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, COMPARED)}
         row["free_energy_error"] = _free_energy_error(estimator, parts.x, parts.y)

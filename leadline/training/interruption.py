@@ -1,7 +1,9 @@
-"""Ctrl-C loses nothing."""
+"""Ctrl-C loses nothing, nor does any other way of asking a process to end."""
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Interruption:
@@ -39,3 +41,18 @@ class Interruption:
         again, self.asked = self.asked, True
         if again or self._at_once:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def ending_like_ctrl_c() -> Iterator[None]:
+    """The other signals that ask a process to end are Ctrl-C, unless they are ignored already, as `nohup` has it."""
+    others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    main = threading.current_thread() is threading.main_thread()
+    heard = [one for one in others if main and signal.getsignal(one) is signal.SIG_DFL]
+    for one in heard:
+        signal.signal(one, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for one in heard:
+            signal.signal(one, signal.SIG_DFL)

@@ -26,14 +26,14 @@ def leadline(*arguments, cwd=None):
     return subprocess.run([*LEADLINE, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
-def ctrl_c_after(word, seconds, *command):
-    """What a command says that hears Ctrl-C so long after a word."""
+def ctrl_c_after(word, seconds, *command, sent=signal.SIGINT):
+    """What a command says that hears Ctrl-C, or another signal, so long after a word."""
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while word not in process.stderr.readline():
         assert process.poll() is None
     time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
     return stdout, stderr
@@ -107,12 +107,64 @@ def test_ctrl_c_while_compiling_ends_at_once(tmp_path, monkeypatch):
 
 
 def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
-    (tmp_path / "spiral.png").mkdir()
-    done = leadline("spiral", "--omega", 4, "--epochs", 3, "--restarts", 1, "--out", tmp_path)
+    """The limit on the size of a file is above that of the record, and below that of the picture."""
+    arguments = ("--omega", 4, "--epochs", 3, "--restarts", 1, "--out", tmp_path, "--force")
+    assert leadline("spiral", *arguments).returncode == 0
+    assert (tmp_path / "spiral.png").exists()
+    limit = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); from leadline.cli import main; main()"
+    command = [sys.executable, "-c", limit, "spiral", *map(str, arguments), "--seed", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert f"leadline: note: `out`: cannot write {tmp_path / 'spiral.png'}: Is a directory; " in done.stderr
+    assert f"leadline: note: `out`: cannot write {tmp_path}: File too large; " in done.stderr
     assert done.stdout.endswith(f"wrote            {tmp_path / 'record.json'}\n")
-    assert json.loads((tmp_path / "record.json").read_text())["epochs"] == 3
+    assert json.loads((tmp_path / "record.json").read_text())["seed"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]  # the picture was another one's
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_that_is_asked_to_end_leaves_a_checkpoint(tmp_path, sent):
+    out = tmp_path / "run"
+    arguments = ("--omega", 4, "--epochs", 1_000_000, "--restarts", 1, "--out", out)
+    _, stderr = ctrl_c_after("beginning", 1.0, *LEADLINE, "spiral", *arguments, sent=sent)
+    assert f"leadline: interrupted; what is finished is in {out}, and the same command goes on from there." in stderr
+    assert any((out / "checkpoints").glob("*.checkpoint"))
+
+
+@pytest.mark.parametrize("streams", [">/dev/full 2>/dev/full", ">&- 2>&-", "2>/dev/full", "| true"])
+def test_output_that_cannot_be_written_is_no_reason_to_stop(tmp_path, streams):
+    spiral = f"{LEADLINE[0]} spiral --omega 4 --epochs 3 --restarts 1 --out {tmp_path / 'run'}"
+    done = subprocess.run(["bash", "-c", f"{spiral} {streams}"], capture_output=True, text=True, timeout=60)
+    assert (tmp_path / "run" / "record.json").exists()
+    assert done.returncode == (1 if streams.startswith(">/dev/full") else 0)
+
+
+def test_what_standard_output_loses_is_said(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,名,y\n" + "".join(f"{i},{i % 7},{'yes' if i % 2 else 'no'}\n" for i in range(40)))
+    compare = f"{LEADLINE[0]} compare {table} --target y --depth 0 --epochs 3 --restarts 1 --width 4 --quiet"
+    done = subprocess.run(["bash", "-c", f"{compare} >/dev/full"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "leadline: standard output could not be written: No space left on device.\n"
+
+
+def test_letters_that_the_terminal_does_not_know_stand_there_as_numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    table = tmp_path / "t.csv"
+    table.write_text("a,名,y\n" + "".join(f"{i},{i % 7},{'yes' if i % 2 else 'no'}\n" for i in range(40)), "utf-8")
+    arguments = (table, "--target", "y", "--out", tmp_path / "run", "--epochs", 3, "--restarts", 1, "--width", 4)
+    done = subprocess.run([*LEADLINE, "fit", *map(str, arguments)], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert b"\\u540d: number" in done.stdout
+
+
+def test_ctrl_c_ends_a_comparison(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,y\n" + "".join(f"{i},{'yes' if i % 3 else 'no'}\n" for i in range(3000)))
+    arguments = (table, "--target", "y", "--depth", "3,4", "--width", 200)
+    stdout, stderr = ctrl_c_after("beginning", 1.0, *LEADLINE, "compare", *arguments)
+    assert stdout == ""
+    assert stderr.endswith("leadline: interrupted; nothing was written.\n")
 
 
 @pytest.mark.parametrize(

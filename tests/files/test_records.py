@@ -1,16 +1,20 @@
 """What is on disk is read with care: tables, locks, leftovers."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from leadline import InvalidArgumentError
 from leadline.files import whole as _files
-from leadline.files.checkpoints import ARGUMENTS, epochs_done
-from leadline.files.directories import RECORD, output, replace_record, write_whole
-from leadline.files.records import read_record, read_rows, write_rows
+from leadline.files.checkpoints import ARGUMENTS, clear, epochs_done
+from leadline.files.directories import RECORD, output, put_results, write_named, write_whole
+from leadline.files.records import Record, read_record, read_rows, record_file, write_rows
 from leadline.studies.reproduce import COLUMNS
 from leadline.training.interruption import Interruption
 
@@ -44,16 +48,19 @@ def test_a_directory_is_one_process_s_and_free_again(tmp_path):
     assert not (tmp_path / _files.LOCK).exists()
 
 
+OURS = '{"depth_pmf": [1.0], "version": "0.1", "accuracy": 99}'
+
+
 def test_a_forced_run_leaves_the_record_until_there_is_another(tmp_path):
-    (tmp_path / RECORD).write_text('{"accuracy": 99}')
+    (tmp_path / RECORD).write_text(OURS)
     with pytest.raises(InvalidArgumentError, match="holds a finished record already; choose another or use --force"):
         output(tmp_path, False).__enter__()
     with pytest.raises(KeyboardInterrupt), output(tmp_path, True):
         raise KeyboardInterrupt
-    assert (tmp_path / RECORD).exists()
-    with output(tmp_path, True):
-        replace_record(tmp_path)
-        assert not (tmp_path / RECORD).exists()
+    assert (tmp_path / RECORD).read_text() == OURS
+    with output(tmp_path, True) as checkpoints:
+        put_results(tmp_path, {RECORD: b"new"}, checkpoints)
+        assert (tmp_path / RECORD).read_bytes() == b"new"
 
 
 def test_an_unfinished_training_is_given_up_only_by_force(tmp_path):
@@ -81,18 +88,29 @@ def test_an_unfinished_training_is_given_up_only_by_force(tmp_path):
             assert epochs_done(checkpoints) == 1002
     with output(out, True, second):
         assert epochs_done(checkpoints) is None
-    assert not out.exists()
+    assert list(out.iterdir()) == []
 
 
-def test_arguments_that_cannot_be_read_are_no_reason_to_stop(tmp_path):
-    """The checkpoints themselves know what they are of."""
-    for i, content in enumerate(("", "[1]", '{"seed": 3')):
-        checkpoints = tmp_path / str(i) / "checkpoints"
-        checkpoints.mkdir(parents=True)
-        (checkpoints / ARGUMENTS).write_text(content)
-        (checkpoints / "0123456789abcdef-0000-000000007-000000.checkpoint").touch()
-        with output(checkpoints.parent, False, {"seed": 4}):
-            assert epochs_done(checkpoints) == 7
+@pytest.mark.parametrize("content", ["[1]", '{"seed": 3', '{"lr": 0.1}'])
+def test_arguments_that_are_not_ours_are_refused_and_left_alone(tmp_path, content):
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / ARGUMENTS).write_text(content)
+    with pytest.raises(
+        InvalidArgumentError, match=r"arguments\.json: what is there is not Leadline's, or is damaged; mov"
+    ):
+        output(tmp_path, False, {"seed": 4}).__enter__()
+    assert (checkpoints / ARGUMENTS).read_text() == content
+
+
+def test_empty_arguments_are_no_reason_to_stop(tmp_path):
+    """Of a full disk: the checkpoints themselves know what they are of."""
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / ARGUMENTS).touch()
+    (checkpoints / "0123456789abcdef-0000-000000007-000000.checkpoint").touch()
+    with output(checkpoints.parent, False, {"seed": 4}):
+        assert epochs_done(checkpoints) == 7
 
 
 def test_half_a_record_is_one_sentence_in_words(tmp_path):
@@ -106,46 +124,154 @@ def test_half_a_record_is_one_sentence_in_words(tmp_path):
 def test_a_full_disk_asks_for_room(tmp_path):
     (tmp_path / "file").symlink_to("/dev/full")
     with pytest.raises(InvalidArgumentError, match=r"cannot write .*file: No space left on device; make room\."):
-        write_whole(tmp_path / "file", "something")
+        write_named(tmp_path / "file", "something")
 
 
-def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+def test_a_link_that_was_named_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     (tmp_path / "far").mkdir()
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe"
     link.symlink_to(tmp_path / "far" / "file.csv")
     for text in ("new", "newer"):
-        write_whole(link, text)
+        write_named(link, text)
         assert link.is_symlink()
         assert (tmp_path / "far" / "file.csv").read_text() == text
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         heard = pool.submit(pipe.read_text)
-        write_whole(pipe, "water")
+        write_named(pipe, "water")
         assert heard.result(timeout=10) == "water"
     assert pipe.is_fifo()
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "file.csv", "link.csv", "pipe"]
 
 
-def test_half_a_file_of_a_killed_process_goes_when_the_directory_is_used_again(tmp_path):
-    (tmp_path / ".record.json.4711.part").touch()
-    with output(tmp_path, None):
-        assert not (tmp_path / ".record.json.4711.part").exists()
-
-
-def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
-    precious = tmp_path / "precious.txt"
+def test_no_link_in_a_directory_of_ours_is_followed(tmp_path):
+    precious, out = tmp_path / "precious.txt", tmp_path / "out"
     precious.write_text("mine")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / _files.LOCK).symlink_to(precious)
-    with pytest.raises(InvalidArgumentError, match=r"`out`: cannot write .*; choose another place\."):
-        output(tmp_path / "out", None).__enter__()
+    out.mkdir()
+    for name in (RECORD, "normal.csv"):
+        (out / name).symlink_to(precious)
+        with pytest.raises(InvalidArgumentError, match="it is a link, which is not followed; choose another place"):
+            write_whole(out / name, "new")
     assert precious.read_text() == "mine"
 
 
-def test_a_lock_that_cannot_be_opened_is_one_sentence(tmp_path):
-    (tmp_path / _files.LOCK).mkdir()
-    with pytest.raises(InvalidArgumentError, match=r"`out`: cannot write .*: Is a directory; choose another place\."):
-        output(tmp_path, None).__enter__()
+def test_half_a_file_of_a_killed_process_goes_when_the_directory_is_used_again(tmp_path):
+    code = "import os, sys; from pathlib import Path; from leadline.files import whole\n"
+    code += "os.fsync = lambda _: os.kill(os.getpid(), 9)\nwhole.put_whole(Path(sys.argv[1]), b'half')"
+    subprocess.run([sys.executable, "-c", code, tmp_path / "report.html"], check=False, timeout=60)
+    [half] = tmp_path.iterdir()
+    assert half.name.endswith(_files.PART)
+    _files.put_whole(tmp_path / "other.csv", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.csv"]
+
+
+def test_half_a_file_that_is_being_written_stays(tmp_path):
+    with _files._written(tmp_path / "a", b"new") as part:
+        _files.put_whole(tmp_path / "b", b"other")
+        assert part.exists()
+
+
+def test_files_of_the_user_that_look_like_ours_stay(tmp_path):
+    """All of these were deleted once."""
+    names = [".lock", ".write-test", ".download.iso.part", "checkpoints/bert.checkpoint", "checkpoints/movie.part"]
+    names += [".leadline-0123456789abcdef0123456789abcdef.part", ".record.json.4711.part"]
+    names += ["checkpoints/my-best-run-v2.checkpoint", "checkpoints/0123456789abcdef-0000-000000007-000000.checkpoint"]
+    (tmp_path / "checkpoints" / "old.checkpoint").mkdir(parents=True)
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with output(tmp_path, False, {"seed": 4}, [RECORD]) as checkpoints:
+        put_results(tmp_path, {RECORD: OURS.encode()}, checkpoints)
+        clear(checkpoints)
+    assert all((tmp_path / name).read_text() == "mine" for name in names)
+    assert {path.name for path in tmp_path.iterdir()} == {*(name.split("/")[0] for name in names), RECORD}
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory", "pipe"])
+@pytest.mark.parametrize(
+    "name", [RECORD, "model.safetensors", "spiral.png", "comparison.md", "chunks.csv", _files.LOCK]
+)
+def test_what_is_not_ours_is_refused_before_anything_is_trained(tmp_path, name, kind):
+    path, precious = tmp_path / "out" / name, tmp_path / "precious"
+    path.parent.mkdir()
+    precious.write_text("mine")
+    make = {"link": lambda: path.symlink_to(precious), "directory": path.mkdir, "pipe": lambda: os.mkfifo(path)}
+    make.get(kind, lambda: path.write_text("mine"))()
+    with pytest.raises(InvalidArgumentError, match=r"^`out`: cannot write [^\n]*\.$"):
+        output(path.parent, True, {"seed": 4}, [name]).__enter__()
+    assert precious.read_text() == "mine"
+    assert kind != "file" or path.read_text() == "mine"
+    assert [one.name for one in path.parent.iterdir()] == [name]
+
+
+def test_checkpoints_behind_a_link_are_not_ours(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "checkpoints").symlink_to(tmp_path / "far")
+    with pytest.raises(InvalidArgumentError, match="checkpoints must be a directory; move what is there away"):
+        output(tmp_path / "out", True, {"seed": 4}).__enter__()
+
+
+def test_an_empty_directory_of_the_users_stays(tmp_path):
+    (tmp_path / "record.json").mkdir()
+    for out in (tmp_path / "mine", tmp_path / "new"):
+        if out.name == "mine":
+            out.mkdir()
+        with output(out, None):
+            pass
+    assert (tmp_path / "mine").exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_results_are_all_there_or_none(tmp_path, monkeypatch):
+    old = {"model.safetensors": b'x "leadline": old', RECORD: OURS.encode()}
+    put_results(tmp_path, old, None)
+    replace, calls = Path.replace, []
+
+    def failing(self, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(InvalidArgumentError, match="Input/output error"):
+        put_results(tmp_path, dict.fromkeys(old, b'y "leadline": new'), None)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+def test_a_file_keeps_its_permissions(tmp_path):
+    (tmp_path / "secret").touch(mode=0o600)
+    _files.put_whole(tmp_path / "secret", b"new")
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_threads_and_processes_that_write_one_file_do_not_disturb_each_other(tmp_path):
+    """Also where their numbers are equal, as in containers."""
+    code = "import os, sys; from pathlib import Path; from leadline.files import whole\nos.getpid = lambda: 7\n"
+    code += "for i in range(100): whole.put_whole(Path(sys.argv[1]), bytes([65 + i % 26]) * 50_000)"
+    writers = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "file"]) for _ in range(2)]
+    seen = 0
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: _files.put_whole(tmp_path / "file", bytes([97 + i % 26]) * 50_000), range(200)))
+        while any(writer.poll() is None for writer in writers):
+            content = (tmp_path / "file").read_bytes()
+            assert len(content) == 50_000
+            assert len(set(content)) == 1
+            seen += 1
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_measure_that_is_not_finite_is_null(tmp_path):
+    about = {"depth_pmf": [1.0], "depth_mean": 0.0, "depth_std": 0.0, "depth_mode": 0, "depth_support": [0, 0]}
+    about |= {"recipe": "table", "depth": "normal", "width": 4, "temperature": 1.0, "n_restarts": 1, "epochs": 3}
+    about |= {"seed": 1, "seconds": 1.0, "device": "cpu", "version": "0.1", "target_std": float("inf")}
+    record = Record(**about, measures={"rmse": float("inf"), "ll_mixture": 0.5})
+    (tmp_path / RECORD).write_bytes(record_file(record))
+    said = json.loads((tmp_path / RECORD).read_text())
+    assert said["rmse"] is None
+    assert read_record(tmp_path).measures == {"ll_mixture": 0.5}
 
 
 def test_ctrl_c_inside_is_heard_outside():

@@ -139,8 +139,16 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_taken(alone, tmp
     else:
         content = b"something else\n" + content
     last.write_bytes(content)
-    with pytest.warns(CheckpointWarning, match=f"Cannot go on from the checkpoint .*{last.name}: it"):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         resumed = training(tmp_path)
+    said = [str(one.message) for one in told]
+    assert f"Cannot go on from the checkpoint {last}: it" in said[0]
+    # What is not ours is not overwritten either.
+    assert [f"Cannot write the checkpoint {last}: what is there is not Leadline's" in one for one in said[1:]] == (
+        [True] if harm == "foreign" else []
+    )
+    assert (harm == "foreign") == last.exists()
     assert_same_bits(resumed, alone)
 
 
@@ -158,17 +166,19 @@ def test_two_damaged_checkpoints_are_a_new_start(alone, tmp_path):
 
 
 def test_a_checkpoint_is_kept_though_there_are_some_of_later_epochs(tmp_path):
-    """That cannot be read now, but perhaps another time."""
+    """That are not Leadline's, whatever they are called."""
     training(tmp_path, epochs=2)
     first, last = sorted(tmp_path.iterdir())
     later = [tmp_path / last.name.replace("000000002", f"00000{i}000") for i in (1, 2)]
-    for path in later:
-        path.mkdir()
+    later[0].mkdir()
+    later[1].write_text("mine")
     first.unlink()
     last.unlink()
-    with pytest.warns(CheckpointWarning, match="Is a directory"):
+    with pytest.warns(CheckpointWarning, match="it is no checkpoint of this version's"):
         training(tmp_path, epochs=2)
     assert last.is_file()
+    assert later[0].is_dir()
+    assert later[1].read_text() == "mine"
 
 
 def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp_path):
@@ -193,17 +203,6 @@ def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp
 def _shorter(deeper):
     """With a layer less."""
     return jax.tree.map(lambda a: a[:, :-1], deeper)
-
-
-def test_half_a_checkpoint_of_a_killed_process_is_removed(tmp_path):
-    training(tmp_path, epochs=2)
-    name = sorted(tmp_path.iterdir())[-1].name
-    half = tmp_path / f".{name}.4711.part"
-    half.write_bytes(b"half")
-    training(tmp_path, epochs=2, n_restarts=1)  # another training leaves it
-    assert half.exists()
-    training(tmp_path, epochs=2)
-    assert not half.exists()
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):
@@ -262,6 +261,7 @@ def test_clear_removes_checkpoints_and_nothing_else(tmp_path):
     clear(folder)
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").unlink()
+    training(folder, epochs=2)
     clear(folder)
     assert not folder.exists()
     clear(folder)  # and again

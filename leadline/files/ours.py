@@ -1,0 +1,56 @@
+"""What Leadline made, by what stands in it: nothing else is ever overwritten or removed."""
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from leadline.files import whole
+
+GENERATOR = "leadline"
+"""Stands in the head of a page, in the header of a model file and in a picture."""
+
+_HEAD = 1 << 16
+"""Bytes in which a mark stands."""
+
+_BEGINNINGS = {
+    ".csv": (b"recipe,depth,", b"name,split,depth,"),
+    ".md": (b"# Ours and the published numbers\n", b"# The UCI sets: ours beside the published\n"),
+}
+_MARKS = {
+    ".safetensors": b'"leadline":',
+    ".png": f"Software\0{GENERATOR}".encode(),
+    ".html": f'<meta name="generator" content="{GENERATOR}">'.encode(),
+}
+
+
+def is_ours(path: Path) -> bool:
+    """Whether Leadline wrote the file, or nothing at all is in it."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if path.suffix == ".json":
+        with suppress(ValueError, RecursionError):
+            said = json.loads(whole.read_small(path))
+            return isinstance(said, dict) and ({"depth_pmf", "version"} <= said.keys() or "leadline" in said)
+        return not head
+    if path.suffix in _BEGINNINGS:
+        return not head or head.startswith(_BEGINNINGS[path.suffix])
+    return not head or (path.suffix in _MARKS and _MARKS[path.suffix] in head)
+
+
+def digest(content: bytes) -> str:
+    """What tells a file from all others."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def check_ours(path: Path) -> None:
+    """Refuse to write where something stands that Leadline did not make."""
+    if os.path.lexists(path):
+        whole.check_place(path)
+        if not is_ours(path):
+            raise OSError(errno.EEXIST, "what is there is not Leadline's, or is damaged")

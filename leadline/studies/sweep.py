@@ -102,7 +102,8 @@ class Sweep:
     ) -> bool:
         """Train what is missing; every chunk is on disk as soon as it is done.
 
-        A training that diverges does not stop the others; at the end it is an error.
+        A training that diverges does not stop the others, which are trained once more without it where they were beside
+        it; at the end it is an error.
 
         Args:
             out: where the tables are.
@@ -131,13 +132,12 @@ class Sweep:
         runner = runner or (InTurn(ahead=not self.whole) if self.whole or is_gpu else AllCores())
         try:
             for done in runner.run(chunks, Work(train, prepare, _meter(chunks, tell, stopped), stopped)):
-                if done.error is not None:
-                    first = done.chunk[0]
-                    about = ", ".join(f"{name} {value}" for name, value in first.problem().about.items())
-                    diverged.append(f"{first.table}, {about} and beside it: {done.error}")
-                    continue
-                self._write(out, done)
-                _clear(out, done.chunk)
+                for job, error in done.diverged:
+                    about = ", ".join(f"{name} {value}" for name, value in job.problem().about.items())
+                    diverged.append(f"{job.table}, {about}, seed {job.settings.seed}: {error}")
+                if done.jobs:
+                    self._write(out, done)
+                    _clear(out, done.chunk)
         except KeyboardInterrupt:
             stopped.set()
         if diverged:
@@ -146,30 +146,37 @@ class Sweep:
 
     def _train(self, chunk: Chunk, watch: Watch) -> Done | None:
         start = time.perf_counter()
-        problems = [job.problem() for job in chunk]
-        try:
-            fits = run_fits(problems, [job.settings for job in chunk], watch, brief=self.brief)
-        except TrainingDivergedError as error:
-            return Done(chunk, [], time.perf_counter() - start, error)
+        jobs, fits, diverged = list(chunk), [], list[tuple[Job, Exception]]()
+        while jobs and not fits:
+            problems = [job.problem() for job in jobs]
+            try:
+                fits = run_fits(problems, [job.settings for job in jobs], watch, brief=self.brief)
+            except TrainingDivergedError as error:
+                gone = error.fits(len(jobs))
+                diverged += [(jobs[i], error) for i in gone]
+                jobs = [job for i, job in enumerate(jobs) if i not in gone]
         if any(fit.record.interrupted for fit in fits):
             return None
         records = [fit.record for fit in fits]
         if self.compiled_apart:
             records = [replace(one, seconds=round(one.seconds - (one.compile_seconds or 0.0), 3)) for one in records]
         rows = [{name: str(value) for name, value in record.row(self.columns).items()} for record in records]
-        return Done(chunk, rows, time.perf_counter() - start)
+        return Done(chunk, jobs, rows, time.perf_counter() - start, diverged)
 
     def _write(self, out: Path, done: Done) -> None:
-        """The rows go into their tables, in order, and the time that they took into another."""
-        for table in dict.fromkeys(job.table for job in done.chunk):
-            path = out / f"{table}.csv"
-            new = [row for job, row in zip(done.chunk, done.rows, strict=True) if job.table == table]
-            write_rows(path, sorted(read_rows(path) + new, key=self.key))
-        first = done.rows[0]
+        """The time that they took goes into a table, and the rows into theirs, in order. What is killed in between is
+        done again, and has one line all the same."""
+        first, name = done.rows[0], _place(out, done.chunk).name
         depths = " + ".join(dict.fromkeys(row["depth"] for row in done.rows))
-        took = {"recipe": done.chunk[0].settings.in_words()["recipe"], "depth": depths, "runs": len(done.chunk)}
+        took = {"recipe": done.jobs[0].settings.in_words()["recipe"], "depth": depths, "runs": len(done.jobs)}
         took |= {"epochs": first["epochs"], "training_seconds": first["seconds"], "seconds": round(done.seconds, 3)}
-        write_rows(out / CHUNKS, [*read_rows(out / CHUNKS), took | {"device": first["device"]}])
+        before = [{**row, "chunk": row.get("chunk", "")} for row in read_rows(out / CHUNKS)]
+        others = [row for row in before if row["chunk"] != name]
+        write_rows(out / CHUNKS, [*others, took | {"device": first["device"], "chunk": name}])
+        for table in dict.fromkeys(job.table for job in done.jobs):
+            path = out / f"{table}.csv"
+            new = [row for job, row in zip(done.jobs, done.rows, strict=True) if job.table == table]
+            write_rows(path, sorted(read_rows(path) + new, key=self.key))
 
     def _forget_done(self, out: Path, chunks: list[Chunk]) -> None:
         """Checkpoints of what is in the tables: it was killed, perhaps, between the table and this."""

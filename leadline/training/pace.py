@@ -91,8 +91,10 @@ class OwnLength:
         epoch = len(nll)
         if self.end is not None:
             return
-        if epoch >= self._last_look or self._has_learned(nll[:: self.validate_every], epoch):
-            self.end = self.next_look = min(self._most, epoch + max(1, round(SCHEDULED * epoch)))
+        at_last = epoch >= self._last_look
+        if at_last or self._has_learned(nll[:: self.validate_every], epoch):
+            scheduled = epoch + max(1, round(SCHEDULED * epoch))
+            self.end = self.next_look = self._most if at_last else min(self._most, scheduled)
             self.clock = Clock(epoch, max(1, self.end - epoch), self.end)
         else:
             self.next_look = min(epoch + 5 * self.validate_every, self._last_look)

@@ -32,7 +32,15 @@ MOST_SLOWED = 3
 
 
 class TrainingDivergedError(RuntimeError):
-    """The free energy or its gradient stopped being a finite number, again and again."""
+    """The free energy or its gradient stopped being a finite number, again and again, in some of the runs."""
+
+    def __init__(self, message: str, diverged: Bool[np.ndarray, " runs"] | None = None):
+        super().__init__(message)
+        self._diverged = np.array([True]) if diverged is None else diverged
+
+    def fits(self, n_fits: int) -> list[int]:
+        """Which of so many fits side by side these are runs of."""
+        return np.flatnonzero(self._diverged.reshape(n_fits, -1).any(axis=1)).tolist()
 
 
 class TrainingSlowedWarning(UserWarning):
@@ -170,7 +178,8 @@ class Run:
         if slowed.max() > MOST_SLOWED:
             raise TrainingDivergedError(
                 f"{what}, {MOST_SLOWED} times with smaller and smaller learning rates: the free energy or its gradient "
-                "is not a finite number; try a smaller learning rate or initial scale, or rescale the data."
+                "is not a finite number; try a smaller learning rate or initial scale, or rescale the data.",
+                slowed > MOST_SLOWED,
             )
         back = int(self._good.epoch)
         said = f"{what}; going on from epoch {back} with {SLOWER:g} of the learning rate."

@@ -5,19 +5,21 @@ import os
 import signal
 import subprocess
 import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from leadline import InvalidArgumentError, Settings
+from leadline import InvalidArgumentError, Settings, TrainingDivergedError
 from leadline.backend.device import Backend, pretending
 from leadline.files.records import read_rows, write_rows
 from leadline.report.reproduction import compare, published, write_comparison
+from leadline.studies import sweep as sweep_module
 from leadline.studies.evaluate import run_fits
 from leadline.studies.reproduce import QUICK, Grid, table_name
 from leadline.studies.spiral import spiral_problem
-from leadline.studies.sweep import Sweep
+from leadline.studies.sweep import CHUNKS, Sweep
 from tests.cli.test_spirals import LEADLINE, leadline
 from tests.tolerances import CLOSED_FORM, TRAJECTORY
 
@@ -255,3 +257,42 @@ def test_figure_three_is_drawn_from_exact_masses():
         for depth, distribution in families.items():
             exact = np.asarray(distribution.log_masses(8))
             np.testing.assert_allclose(exact, published(name)[depth][:8], atol=10 * CLOSED_FORM["float32"])
+
+
+def test_a_run_that_diverges_does_not_take_the_others_along(tmp_path):
+    """It is named, and is missing from the table; the others are as they would be without it."""
+    jobs = SMALL.sweep().jobs[:4]
+    huge = jobs[1].problem()
+    huge = replace(huge, train=(1e30 * huge.train[0], huge.train[1]))
+    sweep = replace(SMALL.sweep(), jobs=[jobs[0], replace(jobs[1], problem=lambda: huge), *jobs[2:]], whole=True)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(TrainingDivergedError) as error:
+        sweep.run(tmp_path / "some")
+    assert str(error.value).count("\n") == 0
+    assert f"seed {jobs[1].settings.seed}: Training diverged" in str(error.value)
+    [alone] = {job.table for job in jobs}
+    replace(SMALL.sweep(), jobs=[jobs[0], *jobs[2:]], whole=True).run(tmp_path / "others")
+    some, others = (read_rows(tmp_path / out / f"{alone}.csv") for out in ("some", "others"))
+    assert len(some) == 3
+    assert without_times(some) == without_times(others)
+    assert [row["runs"] for row in read_rows(tmp_path / "some" / CHUNKS)] == ["3"]
+    assert [len(chunk) for chunk in sweep.missing(tmp_path / "some")] == [1]
+
+
+def test_a_kill_between_two_tables_loses_no_line_and_adds_none(tmp_path, monkeypatch):
+    jobs = SMALL.sweep().jobs[:2]
+    sweep = replace(SMALL.sweep(), jobs=jobs, whole=True)
+    written, calls = sweep_module.write_rows, []
+
+    def killed(path, rows):
+        calls.append(path.name)
+        if len(calls) == 2:
+            raise MemoryError("a kill, as it were")
+        return written(path, rows)
+
+    monkeypatch.setattr(sweep_module, "write_rows", killed)
+    with pytest.raises(MemoryError):
+        sweep.run(tmp_path)
+    assert len(read_rows(tmp_path / CHUNKS)) == 1
+    sweep.run(tmp_path)
+    assert len(read_rows(tmp_path / CHUNKS)) == 1
+    assert len(read_rows(tmp_path / f"{jobs[0].table}.csv")) == 2

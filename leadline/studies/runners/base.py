@@ -11,12 +11,13 @@ from leadline.training.progress import Progress
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a chunk: the rows of its table, or why there are none."""
+    """What came of a chunk: the jobs that are done, their rows of the tables, and why there are none of others."""
 
     chunk: Any
+    jobs: Sequence[Any]
     rows: list[dict[str, Any]]
     seconds: float
-    error: Exception | None = None
+    diverged: Sequence[tuple[Any, Exception]] = ()
 
 
 @dataclass(frozen=True)

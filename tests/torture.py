@@ -9,6 +9,7 @@ it is left alone. The figures go into torture.json.
 
 import argparse
 import csv
+import importlib
 import json
 import os
 import platform
@@ -307,6 +308,34 @@ def _write_data(table: Path, sets: Path) -> None:
         (folder / f"{name}.txt").write_text(text + "\n")
 
 
+PROMISES = {
+    "foreign_files": 1500,
+    "predictions": 400,
+    "failures": 1200,
+    "kept_apart": 400,
+    "stopping": 40,
+    "strangers": 1200,
+}
+"""Those of docs/reliability.md with a generator of their own in `tests/promises`, and cases of each."""
+
+
+def _promise(given: tuple[str, int, int]) -> dict[str, Any]:
+    name, n_cases, seed = given
+    with tempfile.TemporaryDirectory() as folder:
+        return importlib.import_module(f"tests.promises.{name}").campaign(Path(folder), n_cases, seed)
+
+
+def promises(times: float, seed: int) -> dict[str, Any]:
+    """Cases of every promise, on two cores; those that take longest begin first."""
+    with ProcessPoolExecutor(2) as pool:
+        given = [(name, max(1, round(times * n)), seed) for name, n in PROMISES.items()]
+        figures = dict(zip(PROMISES, pool.map(_promise, given), strict=True))
+    failed = {name: one["failed"] for name, one in figures.items() if one["failed"]}
+    if failed:
+        raise SystemExit(f"promises failed: {json.dumps(failed, indent=1)[:5000]}")
+    return {name: {**one, "failed": 0} for name, one in figures.items()}
+
+
 def _fuzz(given: tuple[int, int]) -> dict[str, Any]:
     from tests.fuzzing import campaign
 
@@ -338,6 +367,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--epochs", type=int, default=20_000)
+    parser.add_argument("--cases", type=float, default=1.0, help="of every promise, in units of the usual number")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"seed": arguments.seed, "python": platform.python_version()}
@@ -346,6 +376,7 @@ def main() -> None:
         torture = Torture(Path(folder), arguments.seed)
         each = -(-arguments.kills // (len(COMMANDS) + 1))
         one_by_one: list[dict[str, Callable[[], Any]]] = [
+            {"promises": lambda: promises(arguments.cases, arguments.seed)},
             {"mutated files": lambda: fuzz(arguments.files)},
             {"killed": lambda: torture.all_killed(torture.killed, each)},
             {"killed while writing": lambda: torture.all_killed(torture.killed_while_writing, max(1, each // 4))},

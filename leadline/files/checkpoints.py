@@ -121,21 +121,22 @@ def _named_so(folder: Path) -> list[Path]:
 
 def is_checkpoint(path: Path) -> bool:
     """Whether Leadline wrote a file that is called so, or nothing at all is in it."""
-    with path.open("rb") as file:
-        head = file.read(len(_WRITTEN_BY))
-    return not head or head == _WRITTEN_BY
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_WRITTEN_BY)) in (b"", _WRITTEN_BY)
+    return False
 
 
 def clear(folder: Path, arguments: bool = True) -> None:
-    """Remove all checkpoints in a directory, and the directory if nothing else is in it."""
+    """Remove all checkpoints in a directory, and the directory if nothing else is in it; what cannot be removed stays."""
     sweep(folder)
     ours = [path for path in _named_so(folder) if is_checkpoint(path)]
-    if arguments and (folder / ARGUMENTS).exists() and is_ours(folder / ARGUMENTS):
-        ours.append(folder / ARGUMENTS)
-    for path in ours:
-        path.unlink(missing_ok=True)
-    if ours and not any(folder.iterdir()):
-        folder.rmdir()
+    with suppress(OSError):
+        if arguments and is_ours(folder / ARGUMENTS):
+            ours.append(folder / ARGUMENTS)
+        for path in ours:
+            path.unlink(missing_ok=True)
+        if ours:
+            folder.rmdir()
 
 
 @contextmanager

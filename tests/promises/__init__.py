@@ -1,0 +1,1 @@
+"""Promises, each with a generator of cases that could break it."""

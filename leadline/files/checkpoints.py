@@ -127,7 +127,7 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def clear(folder: Path, arguments: bool = True) -> None:
-    """Remove all checkpoints in a directory, and the directory if nothing else is in it; what cannot be removed stays."""
+    """Remove all checkpoints in a directory, and the directory if nothing else is in it; what cannot go stays."""
     sweep(folder)
     ours = [path for path in _named_so(folder) if is_checkpoint(path)]
     with suppress(OSError):

@@ -23,7 +23,7 @@ WRITES = {"open", "fsync", "replace", "rename", "link", "unlink", "write", "flus
 """Calls of the system's that may fail when something is written."""
 
 
-class Planned(Exception):
+class PlannedError(Exception):
     """What goes wrong."""
 
 
@@ -74,7 +74,7 @@ class Failures:
         self.calls: dict[str, int] = {}
 
     def error(self) -> BaseException:
-        return self.rng.choice([Planned("planned"), MemoryError(), KeyboardInterrupt(), OSError(5, "planned")])
+        return self.rng.choice([PlannedError("planned"), MemoryError(), KeyboardInterrupt(), OSError(5, "planned")])
 
     def fit(self, number: int) -> str | None:
         """A second fit, to other rows, that fails."""
@@ -87,14 +87,14 @@ class Failures:
         other = (5 * self.x[:, :2] + 3, 7 + self.x[:, 1] if regression else self.y + np.arange(40) % 3 + 5)
         kind = type(model).__name__
         if kind not in self.calls:
-            with failing(0, inside_package, Planned()) as calls:
+            with failing(0, inside_package, PlannedError()) as calls:
                 type(model)(**options).fit(*other)
             self.calls[kind] = calls[0]
         at = self.rng.randint(1, self.calls[kind])
         try:
             with failing(at, inside_package, self.error()):
                 model.fit(*other)
-        except (Planned, MemoryError, KeyboardInterrupt, OSError, ValueError):
+        except (PlannedError, MemoryError, KeyboardInterrupt, OSError, ValueError):
             if answer() != before:
                 return f"{kind}: after a failure at call {at} of {self.calls[kind]} it predicts something else"
         return None
@@ -111,7 +111,7 @@ class Failures:
         old = [(out / name).read_bytes() for name in names]
         again = [*arguments, "--force", "--seed", 2, "--quiet", "--checkpoint-every", 0]
         if "force" not in self.calls:
-            with failing(0, of_the_system, Planned()) as calls:
+            with failing(0, of_the_system, PlannedError()) as calls:
                 leadline(*again)
             self.calls["force"] = calls[0]
             shutil.rmtree(out)

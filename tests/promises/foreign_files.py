@@ -67,6 +67,19 @@ class Decoys:
 
     def command(self, out: Path) -> list[Any]:
         """One that writes into the directory, or beside what is in it."""
+        grid = [
+            "--omegas",
+            "4",
+            "--runs",
+            "1",
+            "--epochs",
+            "2",
+            "--depth",
+            "normal",
+            "--recipe",
+            "published",
+            "--quiet",
+        ]
         quick = ("--depth", "1", "--epochs", 3, "--names", "line", "--quiet")
         return self.rng.choice(
             [
@@ -78,8 +91,7 @@ class Decoys:
                 ["report", out],
                 ["report", self.finished, "--out", out / "report.html"],
                 ["benchmark", "uci", "--data", self.sets, "--out", out, *quick],
-                ["reproduce", "--out", out, "--omegas", "4", "--runs", 1, "--epochs", 2, "--depth", "normal"]
-                + ["--recipe", "published", "--quiet"],
+                ["reproduce", "--out", out, *grid],
             ]
         )
 

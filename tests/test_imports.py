@@ -39,7 +39,7 @@ INSIDE = {
             "",
         ),
     ],
-    "files": ["whole", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": ["whole", "ours", "checkpoints", "directories", "records", "tables", "models", ""],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "progress", "run", "trained", "loop", ""),
@@ -49,7 +49,7 @@ INSIDE = {
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
     ],
     "report": ["words", "page", "summary", "reproduction", "uci", ""],
-    "cli": ["app", "options", "spirals", "tables", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

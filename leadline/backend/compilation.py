@@ -1,7 +1,11 @@
 """How programs are compiled, and how long they are kept."""
 
 import os
+import stat
 import sys
+import time
+import warnings
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +20,20 @@ T = TypeVar("T")
 _MOST_BYTES = 512 * 2**20
 """On disk; one shape of training takes 1 to 2 MB."""
 
+_LOOKED = ".looked"
+"""A file whose time is that of the last look at the programs."""
+
+_OF_ZLIB = b"\x78"
+"""How what JAX packs with zlib begins."""
+
 
 def jit_lightly(function: Callable[P, T], **options: Any) -> Callable[P, T]:
     """`eqx.filter_jit` for what runs briefly: half to two thirds of the compile time, for slower code."""
     return eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 1}, **options)  # pyright: ignore[reportCallIssue]
+
+
+class ProgramsNotKeptWarning(UserWarning):
+    """Others could write where compiled programs are kept, so none are: the next process compiles again."""
 
 
 def keep_programs() -> None:
@@ -31,21 +45,66 @@ def keep_programs() -> None:
     if jax.config.values["jax_compilation_cache_dir"] or not jax.config.values["jax_enable_compilation_cache"]:
         return
     try:
-        folder = _user_cache() / "leadline" / "programs"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _own_folder()
     except (OSError, RuntimeError):  # no home
         return
-    if not os.access(folder, os.W_OK):
+    if folder is None or not os.access(folder, os.W_OK):
         return
-    with suppress(OSError):  # what a process was killed over, or an older version wrote: JAX would write no more
-        for program in folder.glob("*-cache"):
-            if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
-                program.unlink(missing_ok=True)
+    with suppress(OSError):
+        _tidy(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     if "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ:  # JAX then locks the directory, and forgets the oldest
         jax.config.update("jax_compilation_cache_max_size", _MOST_BYTES)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def _own_folder() -> Path | None:
+    """The user's alone, since what lies there is run; None, and a word about it, where others can write."""
+    folder = _user_cache() / "leadline" / "programs"
+    for one in (folder.parent, folder):
+        one.mkdir(0o700, parents=True, exist_ok=True)
+        about = one.stat()
+        if os.name != "posix":
+            continue
+        if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            said = f"compiled programs are not kept, since others can write into {one}; remove it, and it is made anew."
+            warnings.warn(said, ProgramsNotKeptWarning, stacklevel=3)
+            return None
+        if about.st_mode & 0o077:
+            one.chmod(0o700)
+    return folder
+
+
+def _tidy(folder: Path) -> None:
+    """Remove programs that JAX cannot read, which it would neither use nor replace: what a process was killed over, an
+    older version wrote, or a machine that stopped cut short.
+
+    Whether a program is whole is seen once, by the next process, in half a percent of the time that it took to compile.
+    """
+    looked = folder / _LOOKED
+    since = looked.stat().st_mtime_ns if looked.exists() else time.time_ns()
+    looked.touch(0o600)
+    with os.scandir(folder) as entries:
+        found = {entry.name: entry for entry in entries}
+    for name, entry in found.items():
+        if name.endswith("-cache") and (
+            name.removesuffix("-cache") + "-atime" not in found
+            or (entry.stat().st_mtime_ns >= since and not _is_whole(Path(entry)))
+        ):
+            Path(entry).unlink(missing_ok=True)
+
+
+def _is_whole(program: Path) -> bool:
+    """Whether it unpacks; what is not packed by zlib is taken at its word."""
+    content = program.read_bytes()
+    if content[:1] not in (b"", _OF_ZLIB):
+        return True
+    try:
+        zlib.decompress(content)
+    except zlib.error:
+        return False
+    return True
 
 
 def _user_cache() -> Path:

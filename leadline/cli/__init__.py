@@ -1,6 +1,7 @@
 """The command line: arguments in, one call, text out."""
 
 import sys
+import warnings
 
 from leadline._version import __version__
 from leadline.cli.streams import forgive
@@ -19,11 +20,12 @@ def main() -> None:
     waiting = sys.stderr is not None and sys.stderr.isatty() and "--quiet" not in sys.argv
     if waiting:
         print(_LOADING, end="\r", file=sys.stderr, flush=True)
-    from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
-    from leadline.cli.app import run
-    from leadline.training.interruption import ending_like_ctrl_c
+    with warnings.catch_warnings(record=True) as early:  # what is said meanwhile is shown as all else
+        from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
+        from leadline.cli.app import run
+        from leadline.training.interruption import ending_like_ctrl_c
 
     if waiting:
         print(" " * len(_LOADING), end="\r", file=sys.stderr, flush=True)
     with ending_like_ctrl_c():
-        run()
+        run(early)

@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +13,7 @@ import typer
 
 from leadline._checks import InvalidArgumentError, naming
 from leadline._version import __version__
+from leadline.backend.compilation import ProgramsNotKeptWarning
 from leadline.backend.native.library import EngineMissingWarning
 from leadline.cli.streams import lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
@@ -22,6 +23,9 @@ from leadline.report.summary import summarise
 from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
+
+_NOTES = (CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
+"""Warnings of ours."""
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
@@ -108,9 +112,12 @@ def _cut_off(out: Path) -> str:
     return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
 
 
-def run() -> None:
+def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
     warnings.showwarning = _show_warning
+    os.environ["MPLBACKEND"] = "agg"  # all that commands draw goes into files, whatever a notebook left there
+    for one in early:
+        _show_warning(one.message, one.category, one.filename, one.lineno)
     try:
         with naming(flags()):
             app()
@@ -130,7 +137,7 @@ def run() -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Ours is a note to the user; all others look as ever."""
-    if issubclass(category, CheckpointWarning | TrainingSlowedWarning | EngineMissingWarning):
+    if issubclass(category, _NOTES):
         typer.echo(f"leadline: note: {message}", err=True)
     else:
         _show_any_warning(message, category, *where)

@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import json
 import os
 import re
 import time
@@ -15,13 +14,12 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jaxtyping import PyTree
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, check_at_least
 from leadline._identity import is_key
 from leadline.files.ours import is_ours
-from leadline.files.whole import put_whole, sweep
+from leadline.files.whole import open_regular, put_whole, read_regular, reason, sweep, unpacked
 
 T = TypeVar("T")
 
@@ -98,9 +96,9 @@ class Checkpoints:
         """The newest that is whole, as it is understood: from its trees, which are like those, and its seconds."""
         for path in reversed(self._files()):
             try:
-                return understood(*decode(path.read_bytes(), like))
+                return understood(*decode(read_regular(path), like))
             except (OSError, DamagedError) as error:
-                said = f"Cannot go on from the checkpoint {path}: {error}. Trying the one before."
+                said = f"Cannot go on from the checkpoint {path}: {reason(error)}. Trying the one before."
                 warnings.warn(said, CheckpointWarning, stacklevel=2)
                 if isinstance(error, DamagedError) and is_checkpoint(path):
                     path.unlink(missing_ok=True)  # it would take the place of one that is whole
@@ -121,7 +119,7 @@ def _named_so(folder: Path) -> list[Path]:
 
 def is_checkpoint(path: Path) -> bool:
     """Whether Leadline wrote a file that is called so, or nothing at all is in it."""
-    with suppress(OSError), path.open("rb") as file:
+    with suppress(OSError), open_regular(path) as file:
         return file.read(len(_WRITTEN_BY)) in (b"", _WRITTEN_BY)
     return False
 
@@ -198,11 +196,12 @@ def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], 
     """
     payload = unwrapped(content)
     try:
-        tensors = load(payload)
-        header = json.loads(payload[8 : 8 + int.from_bytes(payload[:8], "little")])
-        seconds = float(header["__metadata__"]["seconds"])
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        words, tensors = unpacked(payload)
+        seconds = float(words["seconds"])
+    except (ValueError, KeyError) as error:
         raise DamagedError(str(error)) from error
+    if not np.isfinite(seconds):  # below 0 where a clock has jumped
+        raise DamagedError(f"it says that the training took {seconds} seconds")
     leaves, said = [], dict[str, int]()
     for name, leaf in _named(like).items():
         if name not in tensors:

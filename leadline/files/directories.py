@@ -94,7 +94,7 @@ def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
 def _said_in(path: Path) -> dict[str, Any]:
     """What a file of JSON says; nothing where it cannot be read."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
-        return dict(json.loads(whole.read_small(path)))
+        return dict(json.loads(whole.read_regular(path, whole.MOST_BYTES)))
     return {}
 
 

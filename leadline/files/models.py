@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, refusing
@@ -32,6 +31,9 @@ Tensors = dict[str, np.ndarray]
 
 FORMAT = 2
 """Grows when older versions could no longer read a file rightly."""
+
+LARGEST = 1e18
+"""Of the numbers in a model: no training comes near, and the squares of larger ones are no numbers of float32."""
 
 
 def known_modules() -> dict[str, type]:
@@ -118,8 +120,10 @@ def check_fits_together(models: Any) -> Model:
     for array in jax.tree.leaves(models):
         if array.shape[:1] != (runs,):
             raise ValueError(f"there are {runs} runs, and an array of shape {array.shape}")
-        if not np.isfinite(array).all():
-            raise ValueError("there is a number in the model that is not finite")
+        if array.dtype.name not in ("float32", "float64", "int32", "int64"):
+            raise ValueError(f"there are numbers of the type {array.dtype} in the model")
+        if not (np.abs(array) <= LARGEST).all():
+            raise ValueError(f"there is a number in the model that is not finite, or beyond {LARGEST:g}")
     for part in (models.likelihood, models.depth_prior, models.depth_posterior):
         for field in dataclasses.fields(part):
             value, annotation = getattr(part, field.name), cast("Any", field.type)
@@ -196,16 +200,18 @@ def _in_order(content: bytes) -> bytes:
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """The configuration and the tensors of a file, checked."""
-    if Path(path).is_dir():
-        raise InvalidArgumentError(f"`path`: {path} is a directory, no model file; name the file in it.")
-    if not Path(path).is_file():
-        raise InvalidArgumentError(f"`path`: there is no model file {path}.")
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {error}.") from error
+        header, tensors = whole.unpacked(whole.read_regular(path))
+    except IsADirectoryError as error:
+        raise InvalidArgumentError(f"`path`: {path} is a directory, no model file; name the file in it.") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidArgumentError(f"`path`: there is no model file {path}.") from error
+    except OSError as error:
+        raise InvalidArgumentError(f"`path`: {path} cannot be read: {whole.reason(error)}.") from error
+    except MemoryError as error:
+        raise InvalidArgumentError(f"`path`: {path} is larger than the memory that is left.") from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {whole.reason(error)}.") from error
     if "leadline" not in header or not re.fullmatch("[0-9]{1,9}", header.get("format", "")):
         raise InvalidArgumentError(f"`path`: {path} is a safetensors file, but not one of Leadline's.")
     if int(header["format"]) > FORMAT:

@@ -28,14 +28,14 @@ _MARKS = {
 
 
 def is_ours(path: Path) -> bool:
-    """Whether Leadline wrote the file, or nothing at all is in it."""
-    if not stat.S_ISREG(path.lstat().st_mode):
+    """Whether there is a file that Leadline wrote, or one with nothing at all in it."""
+    if not os.path.lexists(path) or not stat.S_ISREG(path.lstat().st_mode):
         return False
-    with path.open("rb") as file:
+    with whole.open_regular(path) as file:
         head = file.read(_HEAD)
     if path.suffix == ".json":
         with suppress(ValueError, RecursionError):
-            said = json.loads(whole.read_small(path))
+            said = json.loads(whole.read_regular(path, whole.MOST_BYTES))
             return isinstance(said, dict) and ({"depth_pmf", "version"} <= said.keys() or "leadline" in said)
         return not head
     if path.suffix in _BEGINNINGS:

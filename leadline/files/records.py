@@ -12,6 +12,7 @@ from typing import Any
 
 from leadline._checks import InvalidArgumentError, refusing
 from leadline.files.directories import RECORD, write_whole
+from leadline.files.whole import MOST_BYTES, read_regular, reason
 from leadline.metrics import MEASURES, measures_of
 
 
@@ -123,10 +124,12 @@ def _finite(value: Any) -> Any:
 def read_record(out: Path) -> Record:
     """The record in a directory."""
     path = out / RECORD
-    if not path.is_file():
-        raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.")
-    with refusing(f"`run`: {path} cannot be read"):
-        content = json.loads(path.read_text())
+    try:
+        content = json.loads(read_regular(path, MOST_BYTES))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"`run`: {path} cannot be read: {reason(error)}.") from error
     if not isinstance(content, dict) or "depth_pmf" not in content:
         raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")
     with refusing(f"`run`: {path} does not hold what Leadline writes"):

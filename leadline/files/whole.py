@@ -1,7 +1,8 @@
-"""Files are written whole or not at all, and a directory has one writer."""
+"""Files are written whole or not at all and read within bounds, and a directory has one writer."""
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -10,9 +11,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import numpy as np
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 from leadline._checks import InvalidArgumentError
 
@@ -35,20 +39,8 @@ PART = ".part"
 _KINDS = {stat.S_IFLNK: "a link, which is not followed", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe"}
 
 
-MOST_BYTES = 64 << 20
-"""Of a file that is read whole, and is small where Leadline wrote it."""
-
-
-def read_small(path: Path) -> bytes:
-    """What stands in a file that is one, and small: neither a pipe nor a device is waited for."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MOST_BYTES >> 20} MB")
-    return content
+MOST_BYTES = 64 * 2**20
+"""Of a small file: records have some kilobytes, and those of the widest tables some megabytes."""
 
 
 def check_place(path: Path) -> None:
@@ -179,6 +171,49 @@ def sweep(folder: Path) -> None:
                     os.close(handle)
 
 
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file to read from, or an OSError: what may have no end, or never begin, is not waited for, be it a pipe, a
+    device, or a link to one."""
+    at_once = getattr(os, "O_NONBLOCK", 0)
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | at_once))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return file
+
+
+def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """What a file holds, of `most` bytes if given; or an OSError.
+
+    The file is not mapped: if another process cuts it short meanwhile, what is read is short, too.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise OSError(errno.EFBIG, f"it has more than {most // 2**20} MB")
+        return file.read(size)
+
+
+def reason(error: Exception) -> str:
+    """Why a file cannot be read, for a sentence about it."""
+    return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
+
+
+def unpacked(content: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The words and the arrays of a safetensors file; or a ValueError."""
+    try:
+        tensors: dict[str, Any] = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except KeyError as error:  # which NumPy does not have
+        raise ValueError(f"it has numbers of the type {error.args[0]}") from error
+    except (SafetensorError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind not in "iufb":
+            raise ValueError(f"its {name} is made of {tensor.dtype}")
+    return header.get("__metadata__", {}), tensors
+
+
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Refuse a directory that another process writes into. Whatever ends this process, the directory is free again.
@@ -188,7 +223,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     path = folder / LOCK
     check_place(path)
     with suppress(FileNotFoundError):
-        said = read_small(path).decode(errors="replace")
+        said = read_regular(path, MOST_BYTES).decode(errors="replace")
         if said and not _HELD_BY.fullmatch(said):
             raise OSError(errno.EEXIST, f"{LOCK} there is not Leadline's")
     lock = FileLock(path)

@@ -29,6 +29,9 @@ MAX_EPOCHS = 512
 SLOWER = 0.3
 """What is left of a run's learning rates each time that it diverges."""
 
+MOST_SLOWED = 3
+"""Times that a run may diverge."""
+
 # A run's random stream: its key, folded with what the draw is for, then with the epoch and the step.
 _ORDER, _NOISE, _VALIDATION = range(3)
 

@@ -226,7 +226,7 @@ def train(
     checkpoints = watch.checkpoints(lambda: identity(list(names), start))
     run = Run(
         plan,
-        last_checkpoint(checkpoints, state),
+        last_checkpoint(checkpoints, state, make_pace, steps_per_epoch),
         Storage(lambda capacity: begin(draw_models(capacity=capacity))),
         make_pace,
         np.repeat(seeds, shape[1] * shape[2]),

@@ -17,7 +17,7 @@ from leadline.backend.compilation import jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
 from leadline.training.checkpoint import Checkpoint
-from leadline.training.epochs import MAX_EPOCHS, SLOWER, History, Plan
+from leadline.training.epochs import MAX_EPOCHS, MOST_SLOWED, SLOWER, History, Plan
 from leadline.training.interruption import Interruption
 from leadline.training.pace import Paces
 from leadline.training.progress import Progress, Reporter
@@ -26,9 +26,6 @@ from leadline.training.storage import Storage
 
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
-
-MOST_SLOWED = 3
-"""Times that a run may diverge."""
 
 
 class TrainingDivergedError(RuntimeError):

@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from leadline.backend.compilation import make_room
+from leadline.backend import compilation
+from leadline.backend.compilation import ProgramsNotKeptWarning, make_room
 
 # 0.1 s of compilation, and whether it was spent
 COMPILE = """if True:
@@ -46,6 +48,67 @@ def test_the_next_process_reads_what_this_one_compiled(tmp_path):
     assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, False)
     assert any("jit_slow" in name for name in os.listdir(folder))
     assert run(XDG_CACHE_HOME=str(tmp_path)) == (folder, True)
+
+
+def test_a_program_that_is_cut_short_is_compiled_again_and_kept(tmp_path):
+    folder = Path(run(XDG_CACHE_HOME=str(tmp_path))[0])
+    program = next(folder.glob("jit_slow*-cache"))
+    program.write_bytes(program.read_bytes()[:1000])
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (str(folder), False)
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (str(folder), True)
+
+
+def test_only_programs_that_are_whole_stay(tmp_path):
+    """What was seen to be whole is not looked at again, unless it is written again."""
+    whole = zlib.compress(bytes(range(256)) * 100)
+    harmed = {"whole": whole, "short": whole[:-1], "empty": b"", "flipped": whole[:99] + b"?" + whole[100:]}
+    compilation._tidy(tmp_path)
+    for name, content in {**harmed, "other": b"\x28\xb5\x2f\xfd"}.items():
+        (tmp_path / f"{name}-cache").write_bytes(content)
+        (tmp_path / f"{name}-atime").touch()
+    (tmp_path / "killed-cache").write_bytes(whole)
+    compilation._tidy(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*-cache")) == ["other-cache", "whole-cache"]
+
+
+def test_programs_are_the_user_s_alone(tmp_path):
+    """Made so, and where an older version let others read, made so again."""
+    folder = tmp_path / "leadline" / "programs"
+    assert run(XDG_CACHE_HOME=str(tmp_path))[0] == str(folder)
+    for one in (folder, folder.parent):
+        assert one.stat().st_mode & 0o777 == 0o700
+        one.chmod(0o755)
+    assert run(XDG_CACHE_HOME=str(tmp_path)) == (str(folder), True)
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("harm", ["anyone's", "the group's", "anyone's above", "another's"])
+def test_programs_that_others_could_have_written_are_not_run(tmp_path, monkeypatch, harm):
+    monkeypatch.setattr(compilation, "_user_cache", lambda: tmp_path)
+    folder = compilation._own_folder()
+    assert folder == tmp_path / "leadline" / "programs"
+    if harm == "another's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 65534, 65534)
+    else:
+        (folder.parent if "above" in harm else folder).chmod(0o775 if "group" in harm else 0o777)
+    with pytest.warns(ProgramsNotKeptWarning, match="compiled programs are not kept, since others can write into"):
+        assert compilation._own_folder() is None
+
+
+def test_the_command_line_says_so_in_a_note(tmp_path):
+    (tmp_path / "leadline").mkdir()
+    (tmp_path / "leadline").chmod(0o777)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    command = [sys.executable, "-c", "from leadline.cli import main; main()", "report", str(tmp_path)]
+    done = subprocess.run(command, env={**kept, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True, text=True)
+    note, refused = done.stderr.splitlines()
+    assert note == (
+        f"leadline: note: compiled programs are not kept, since others can write into {tmp_path / 'leadline'}; remove "
+        "it, and it is made anew."
+    )
+    assert refused.startswith("leadline: `run` must be a directory")
 
 
 def test_jax_s_own_settings_come_first(tmp_path):

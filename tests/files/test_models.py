@@ -7,10 +7,12 @@ import os
 import pickle
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import equinox as eqx
@@ -282,6 +284,96 @@ def test_a_file_of_another_kind_is_refused(saved, tmp_path):
     leadline.load(saved)  # while the right one is read
 
 
+TYPES = {"F8_E4M3": 1, "F8_E5M2": 1, "BF16": 2, "F16": 2, "I16": 2, "U8": 1, "BOOL": 1}
+"""Some that safetensors has and a network of ours never, by their bytes."""
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_numbers_of_another_type_are_refused(saved, kind):
+    """In the place of one tensor, with as many bytes."""
+    raw = saved.read_bytes()
+    header, start = json.loads(raw[8 : header_length(raw)]), header_length(raw)
+    one = header["model.network.first.layer.weight_mean"]
+    one["dtype"], one["shape"] = kind, [one["data_offsets"][1] - one["data_offsets"][0]]
+    one["shape"][0] //= TYPES[kind]
+    text = json.dumps(header).encode()
+    saved.write_bytes(len(text).to_bytes(8, "little") + text + raw[start:])
+    message = said_of(saved)
+    if kind in ("F8_E4M3", "F8_E5M2", "BF16"):
+        assert message.endswith(f"is no model file, or is damaged: it has numbers of the type {kind}.")
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int64, np.uint8, np.complex64, bool])
+def test_weights_of_another_type_are_refused_though_the_checksum_is_right(saved, kind):
+    config, tensors = modelfile.read(saved)
+    name = "model.network.first.layer.weight_mean"
+    modelfile.write(saved, modelfile.file_of(config, tensors | {name: tensors[name].astype(kind)}))
+    said_of(saved)
+
+
+def test_a_pipe_a_device_and_a_file_without_end_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        assert said_of(tmp_path / name).endswith("cannot be read: it is no regular file.")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(2**40)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2**39, limits[1]))
+    try:
+        assert said_of(tmp_path / "sparse").endswith("is larger than the memory that is left.")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_ends_no_process(saved):
+    """A mapped file would; the child reads while the parent cuts and mends."""
+    code = """if True:
+        import sys
+        import leadline
+        from leadline.files import models
+        for _ in range(60):
+            try:
+                models.read(sys.argv[1])
+            except leadline.InvalidArgumentError:
+                pass
+            print("read", flush=True)
+    """
+    size = 40_000_000
+    text = json.dumps({"padding": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    saved.write_bytes(len(text).to_bytes(8, "little") + text)
+    with subprocess.Popen([sys.executable, "-c", code, saved], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        while process.poll() is None:
+            os.truncate(saved, 8 + len(text) + size)
+            time.sleep(0.001)
+            os.truncate(saved, 8 + len(text))
+    assert process.returncode == 0
+
+
+@contextlib.contextmanager
+def as_nobody():
+    """Root may read everything; nobody may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_file_that_may_not_be_read_is_called_so(saved):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = f"{folder}/m"
+        shutil.copy(saved, path)
+        os.chmod(path, 0)
+        with as_nobody():
+            assert said_of(path).endswith("m cannot be read: Permission denied.")
+
+
 def metadata_of(path):
     raw = path.read_bytes()
     return json.loads(raw[8 : header_length(raw)])["__metadata__"]
@@ -300,10 +392,10 @@ def test_only_modules_of_the_list_are_built(plain, saved):
     """A file made up with the right checksum, which asks for something else."""
     config, tensors = modelfile.read(saved)
     wrong = {**config, "model": {**config["model"], "module": "Popen"}}
-    modelfile.write(saved, wrong, tensors)
+    modelfile.write(saved, modelfile.file_of(wrong, tensors))
     with pytest.raises(InvalidArgumentError, match="holds a 'Popen', which this version does not know"):
         leadline.load(saved)
-    modelfile.write(saved, {**config, "estimator": "Popen"}, tensors)
+    modelfile.write(saved, modelfile.file_of({**config, "estimator": "Popen"}, tensors))
     with pytest.raises(InvalidArgumentError, match="holds 'Popen', which this version does not know"):
         leadline.load(saved)
 
@@ -336,7 +428,7 @@ def test_a_description_that_no_training_gives_is_refused(numbers, tmp_path, wher
     """The checksum is right: somebody has meant it."""
     numbers.save(tmp_path / "m")
     config, tensors = modelfile.read(tmp_path / "m")
-    modelfile.write(tmp_path / "m", _changed(config, where, value), tensors)
+    modelfile.write(tmp_path / "m", modelfile.file_of(_changed(config, where, value), tensors))
     with pytest.raises(InvalidArgumentError, match=r"^`"):
         leadline.load(tmp_path / "m")
 
@@ -355,7 +447,7 @@ def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
     else:
         recipe = dataclasses.asdict(dataclasses.replace(leadline.RECIPES["leadline"], n_samples=2**31 - 1))
         config = _changed(config, ("parameters", "recipe"), recipe)
-    modelfile.write(tmp_path / "m", config, tensors)
+    modelfile.write(tmp_path / "m", modelfile.file_of(config, tensors))
     with pytest.raises(InvalidArgumentError, match=r"^`"):
         leadline.load(tmp_path / "m")
 
@@ -364,7 +456,9 @@ def test_a_model_without_the_layers_that_it_needs_does_not_predict(numbers, tmp_
     numbers.save(tmp_path / "m")
     config, tensors = modelfile.read(tmp_path / "m")
     deeper = [name for name in tensors if name.startswith("model.") and ".deeper." in name]
-    modelfile.write(tmp_path / "m", config, tensors | {name: tensors[name][:, :0] for name in deeper})
+    modelfile.write(
+        tmp_path / "m", modelfile.file_of(config, tensors | {name: tensors[name][:, :0] for name in deeper})
+    )
     with pytest.raises(InvalidArgumentError, match="must store all layers that q\\(L\\) needs, but its capacity is 0"):
         leadline.load(tmp_path / "m").predict(LINE[:3])
 
@@ -381,7 +475,7 @@ def test_a_regressor_of_an_older_version_has_equal_restarts(numbers, tmp_path):
     config, tensors = modelfile.read(tmp_path / "m")
     older = {name: tensor for name, tensor in tensors.items() if name not in ("restart_shares_", "spread_")}
     assert len(older) == len(tensors) - 2
-    modelfile.write(tmp_path / "m", config, older)
+    modelfile.write(tmp_path / "m", modelfile.file_of(config, older))
     back = leadline.load(tmp_path / "m")
     n_restarts = back.model_.runs[0]
     np.testing.assert_array_equal(back.restart_shares_, np.full(n_restarts, 1 / n_restarts))

@@ -121,6 +121,21 @@ def test_half_a_record_is_one_sentence_in_words(tmp_path):
         read_record(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "too large"])
+def test_a_record_without_end_is_not_waited_for(tmp_path, kind):
+    path = tmp_path / RECORD
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(_files.MOST_BYTES + 1)
+    why = "it has more than 64 MB" if kind == "too large" else "it is no regular file"
+    with pytest.raises(InvalidArgumentError, match=rf"record\.json cannot be read: {why}\.$"):
+        read_record(tmp_path)
+
+
 def test_a_full_disk_asks_for_room(tmp_path):
     (tmp_path / "file").symlink_to("/dev/full")
     with pytest.raises(InvalidArgumentError, match=r"cannot write .*file: No space left on device; make room\."):

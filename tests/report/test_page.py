@@ -115,7 +115,7 @@ def test_a_page_stands_alone_and_is_sound(kind):
     assert ("html", {"lang": "en-GB"}) in read.elements
     assert read.count("h1") == read.count("title") == 1
     assert read.count("script") == read.count("link") == read.count("img") == 0
-    assert "http" not in text
+    assert "://" not in text
     assert "@import" not in text
     ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -227,6 +227,23 @@ def test_what_the_user_wrote_is_text_and_nothing_else():
     assert read.count("script") == read.count("b") == 0
     assert "<script" not in text
     assert read.text.count(NASTY) >= 8
+
+
+@pytest.mark.parametrize("field", ["width", "effective_width"])
+def test_what_should_be_a_number_is_text_too(field):
+    record = classification()
+    read = Page(page({**record, field: NASTY if field == "width" else [[NASTY] * 4]}))
+    assert [tag for tag, _ in read.elements] == [tag for tag, _ in Page(page(record)).elements]
+    assert NASTY in read.text
+
+
+def test_a_page_forbids_scripts_and_all_from_outside():
+    """By a policy that stands before anything that it is about."""
+    read = Page(page(classification()))
+    policies = [a["content"] for _, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
+    tags = [tag for tag, _ in read.elements]
+    assert set(tags[: tags.index("style")]) == {"html", "head", "meta", "title"}
 
 
 def test_an_interrupted_training_is_no_final_result():

@@ -152,6 +152,25 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_taken(alone, tmp
     assert_same_bits(resumed, alone)
 
 
+@pytest.mark.parametrize("harm", ["a pipe", "another type", "no time"])
+def test_a_checkpoint_that_was_never_written_so_is_not_waited_for(alone, tmp_path, harm):
+    training(tmp_path, on_call=stop_after(4))
+    last = sorted(tmp_path.iterdir())[-1]
+    payload = checkpoints.unwrapped(last.read_bytes())
+    if harm == "a pipe":
+        last.unlink()
+        os.mkfifo(last)
+    elif harm == "another type":
+        last.write_bytes(checkpoints.wrapped(payload.replace(b'"dtype":"F32"', b'"dtype":"BF16"', 1)))
+    else:
+        start, end = payload.index(b'"seconds":"') + 11, payload.index(b'"}', payload.index(b'"seconds":"'))
+        last.write_bytes(checkpoints.wrapped(payload[:start] + b"nan".ljust(end - start) + payload[end:]))
+    words = "Cannot write" if harm == "a pipe" else "Cannot go on from"
+    with pytest.warns(CheckpointWarning, match=f"{words} the checkpoint .*{last.name}: "):
+        resumed = training(tmp_path)
+    assert_same_bits(resumed, alone)
+
+
 def test_two_damaged_checkpoints_are_a_new_start(alone, tmp_path):
     """Of which checkpoints are kept, too: those that are damaged take nobody's place."""
     training(tmp_path, on_call=stop_after(4))
@@ -198,6 +217,53 @@ def test_a_checkpoint_of_other_sizes_is_damaged_though_its_checksum_is_right(tmp
         trees = {name: getattr(harmed, name) for name in like}
         with pytest.raises(DamagedError, match=r"its (history|state)"):
             understood(*checkpoints.decode(checkpoints.encode(trees, 0.0), like))
+
+
+HARMS = {
+    "later than the end": (lambda s: s.epoch, 7),
+    "before the beginning": (lambda s: s.step, -1),
+    "beyond the epoch": (lambda s: s.step, 2**30),
+    "slowed without end": (lambda s: s.slowed, -(2**30)),
+    "slowed too often": (lambda s: s.slowed, 4),
+    "another temperature": (lambda s: s.temperature, 1),
+    "a weight": (lambda s: s.model.network.first.layer.numbers, np.nan),
+    "a moment": (lambda s: s.optimiser.first["layer"].mu.numbers, np.inf),
+    "a count of the past": (lambda s: s.optimiser.first["layer"].count, -300),
+    "a count of the future": (lambda s: s.optimiser.first["layer"].count, 10**9),
+    "another prior": (lambda s: s.model.depth_prior.loc, 1),
+    "as deep as the sea": (lambda s: s.model.depth_posterior.loc, 10**6),
+    "a support below the layers": (lambda s: s.support.highest, 90),
+}
+
+
+@pytest.mark.parametrize(("harm", "native"), [*((harm, "1") for harm in HARMS), ("as deep as the sea", "0")])
+def test_a_checkpoint_that_no_training_comes_to_is_damaged_though_its_checksum_is_right(
+    tmp_path, monkeypatch, harm, native
+):
+    """Both the state and the one to go back to: training would never end, or read where nothing is."""
+    monkeypatch.setenv("LEADLINE_NATIVE", native)
+    given = {"seeds": [1], "n_restarts": 2, "epochs": 8, "width": 4, "checkpoint_every": 0.0}
+    states = []
+    training(tmp_path, on_call=states.append, **given)
+    first, last = sorted(tmp_path.iterdir())
+    first.unlink()
+    like = trees_like(states[-1])
+    whole = understood(*checkpoints.decode(last.read_bytes(), like))
+
+    where, by = HARMS[harm]
+
+    def harmed(state):
+        return eqx.tree_at(where, state, np.asarray(where(state) + by, where(state).dtype))
+
+    trees = {name: getattr(whole, name) for name in like} | {"state": harmed(whole.state)}
+    if "slowed" in harm:
+        trees["good"] = harmed(whole.good)
+    if harm == "later than the end":
+        trees["history"] = jax.tree.map(lambda a: np.concatenate([a, a[-7:]]), whole.history)
+    last.write_bytes(checkpoints.encode(trees, 1.0))
+    with pytest.warns(CheckpointWarning, match=f"Cannot go on from the checkpoint .*{last.name}: it|no training"):
+        resumed = training(tmp_path, **given)
+    assert resumed.epochs == 8
 
 
 def _shorter(deeper):

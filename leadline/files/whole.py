@@ -85,6 +85,8 @@ def put_all(contents: Mapping[Path, bytes]) -> None:
 
 def put_named(path: Path, content: bytes) -> None:
     """The same where the user himself named the file: a link stays one, and a pipe is written into."""
+    if path.is_symlink() and not path.exists():
+        raise OSError(errno.EEXIST, "it is a link to nothing")
     if path.exists() and not path.is_file():
         path.write_bytes(content)
     else:

@@ -146,6 +146,9 @@ def test_a_link_that_was_named_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     (tmp_path / "far").mkdir()
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe"
     link.symlink_to(tmp_path / "far" / "file.csv")
+    with pytest.raises(InvalidArgumentError, match="it is a link to nothing"):
+        write_named(link, "new")
+    (tmp_path / "far" / "file.csv").touch()
     for text in ("new", "newer"):
         write_named(link, text)
         assert link.is_symlink()

@@ -90,6 +90,15 @@ def pretending(other: Backend) -> Iterator[None]:
         _PRETENDED.pop()
 
 
+def missing() -> str | None:
+    """What is wrong with the devices that JAX was told to use, if there are none."""
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter where it has no words
+        why = f" ({error})" if str(error) else ""
+        return f"`JAX_PLATFORMS`: JAX finds no device of {os.environ.get('JAX_PLATFORMS')!r} here{why}; unset it."
+
+
 def device_name() -> str:
     """Of the device, for a record."""
     return _device().device_kind

@@ -14,6 +14,7 @@ import typer
 from leadline._checks import InvalidArgumentError, naming
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
+from leadline.backend.device import missing
 from leadline.backend.native.library import EngineMissingWarning
 from leadline.cli.streams import lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
@@ -125,6 +126,10 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
         _fail(str(error), 2)
     except TrainingDivergedError as error:
         _fail(str(error), 1)
+    except (RuntimeError, AssertionError):
+        if said := missing():
+            _fail(said, 2)
+        raise
     except SystemExit as end:
         if end.code in (0, None) and (why := lost()):
             _fail(f"standard output could not be written: {why}.", 1)

@@ -253,6 +253,10 @@ class DepthEstimator(Options, BaseEstimator):
                 continue
             if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
                 tensors[name] = value
+            elif isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
+                raise InvalidArgumentError(
+                    f"`y` has classes of the type {value.dtype}, which no model file holds; fit with text for them."
+                )
             else:
                 fitted[name] = value.tolist() if isinstance(value, np.ndarray) else value
         tensors |= {f"history.{name}": column for name, column in self.history_.items()}

@@ -130,15 +130,20 @@ def write_whole(path: Path, content: str | bytes) -> Path:
     """Write a file of ours whole or not at all."""
     with writing(path):
         check_ours(path)
-        whole.put_whole(path, content.encode() if isinstance(content, str) else content)
+        whole.put_whole(path, _encoded(content))
     return path
 
 
 def write_named(path: Path, content: str | bytes) -> Path:
     """The same, of whatever was there, where the user himself named the file."""
     with writing(path):
-        whole.put_named(path, content.encode() if isinstance(content, str) else content)
+        whole.put_named(path, _encoded(content))
     return path
+
+
+def _encoded(content: str | bytes) -> bytes:
+    """Half a letter, as in a file's name that is no UTF-8, stands there as its number."""
+    return content.encode(errors="backslashreplace") if isinstance(content, str) else content
 
 
 def picture(figure: "Figure", dpi: int) -> bytes:

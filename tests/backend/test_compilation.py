@@ -160,3 +160,10 @@ def test_programs_are_forgotten_before_they_are_too_many():
     assert mappings() < before
     program(jnp.ones(5))
     assert len(traced) == 2
+
+
+def test_a_cache_that_is_no_whole_path_is_passed_over(tmp_path, monkeypatch):
+    """As its standard says: programs would lie wherever somebody trains."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert compilation._user_cache() == (tmp_path / ".cache" if sys.platform == "linux" else compilation._user_cache())

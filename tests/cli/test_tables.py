@@ -143,3 +143,13 @@ def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence, leadlin
     assert done.stderr.startswith("leadline: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("platform", ["tpu", "nonsense"])
+def test_a_device_that_is_not_there_is_one_sentence(classes, tmp_path, monkeypatch, platform):
+    directory, _ = classes
+    monkeypatch.setenv("JAX_PLATFORMS", platform)
+    done = leadline("fit", directory / "things.csv", "--target", "kind", "--out", tmp_path / "run", *SMALL, "--quiet")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith(f"leadline: `JAX_PLATFORMS`: JAX finds no device of {platform!r} here (")
+    assert not (tmp_path / "run").exists()

@@ -284,6 +284,16 @@ def test_a_file_of_another_kind_is_refused(saved, tmp_path):
     leadline.load(saved)  # while the right one is read
 
 
+@pytest.mark.parametrize("unit", ["datetime64[D]", "timedelta64[s]"])
+def test_classes_that_json_does_not_know_are_refused_when_they_are_saved(tmp_path, unit):
+    model = brief(max_iter=1).fit(PLANE[TRAIN], (Y[TRAIN] == 1).astype(int).astype(unit))
+    with pytest.raises(
+        leadline.InvalidArgumentError, match=r"^`y` has classes of the type .*; fit with text for them\.$"
+    ):
+        model.save(tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
 TYPES = {"F8_E4M3": 1, "F8_E5M2": 1, "BF16": 2, "F16": 2, "I16": 2, "U8": 1, "BOOL": 1}
 """Some that safetensors has and a network of ours never, by their bytes."""
 

@@ -162,6 +162,11 @@ def test_a_link_that_was_named_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "file.csv", "link.csv", "pipe"]
 
 
+def test_half_a_letter_stands_there_as_its_number(tmp_path):
+    """As in the name of a table that is no UTF-8."""
+    assert write_named(tmp_path / "page", "bad\udcff.csv").read_text() == "bad\\udcff.csv"
+
+
 def test_no_link_in_a_directory_of_ours_is_followed(tmp_path):
     precious, out = tmp_path / "precious.txt", tmp_path / "out"
     precious.write_text("mine")

@@ -5,7 +5,7 @@
 
 Every figure is the median over processes of their own, the two versions in turn, with the default settings and an empty
 cache of compiled programs where it says `cold`. What matters are the ratios within one run. scikit-learn's MLP is timed
-beside them. On a machine of two cores that does nothing else.
+beside them, and `sklearn-contrib-bde` where it is installed. On a machine of two cores that does nothing else.
 """
 
 import argparse
@@ -17,9 +17,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from tables import BDE
 
 HERE = Path(__file__).resolve().parents[1]
 TABLES = ("iris", "wine", "digits", "diabetes")
@@ -38,6 +41,14 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 import warnings; warnings.simplefilter("ignore")
 x, y = data(return_X_y=True)
 model = (MLPRegressor if "{name}" == "diabetes" else MLPClassifier)(random_state=0)
+begin = time.perf_counter(); model.fit(x, y); print(time.perf_counter() - begin)
+"""
+PEER = """
+from sklearn.datasets import load_{name} as data
+from bde import BdeClassifier, BdeRegressor
+x, y = data(return_X_y=True)
+x = (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-9)
+model = (BdeRegressor if "{name}" == "diabetes" else BdeClassifier)(**{settings}, seed=0)
 begin = time.perf_counter(); model.fit(x, y); print(time.perf_counter() - begin)
 """
 COMPILED = """
@@ -141,6 +152,8 @@ def measures() -> dict[str, Measure]:
         found[f"{name}: new process"] = timed(FIT.format(name=name), again=True)
         found[f"{name}: again"] = timed(AGAIN.format(name=name))
         found[f"{name}: MLP"] = timed(MLP.format(name=name))
+        if find_spec("bde"):
+            found[f"{name}: bde"] = timed(PEER.format(name=name, settings=BDE))
     return found | {
         "peak of a cold fit, MB": timed(FIT.format(name="iris"), memory=True),
         "programs for a second table": timed(COMPILED),
@@ -166,7 +179,7 @@ def main() -> None:
             continue
         for _ in range(arguments.repeats):
             for version, checkout in versions.items():
-                if version == "before" and name.endswith(("MLP", "import jax")):
+                if version == "before" and name.endswith(("MLP", "bde", "import jax")):
                     continue
                 with tempfile.TemporaryDirectory() as cache:
                     taken.setdefault(name, {}).setdefault(version, []).append(measure(checkout, Path(cache)))

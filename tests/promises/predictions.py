@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leadline import DepthClassifier, InvalidArgumentError, load
+from leadline._checks import LARGEST
 from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, read_table
 from tests.promises.command import leadline
@@ -145,7 +146,10 @@ class Predictions:
             return f"{said}: {wrong}"
         if done.refused:
             self.counts["refused"] += 1
-            far = np.abs((x - model.estimator.x_mean_) / model.estimator.x_scale_).max() > 1e15
+            with np.errstate(over="ignore"):
+                far = np.abs((x - model.estimator.x_mean_) / model.estimator.x_scale_).max()
+            far = far > 1e15 or far * getattr(model.estimator, "y_scale_", 1.0) > 1e145  # whose square no float holds
+            far = far or np.abs(x).max() > LARGEST
             named = any(f"in row {i + 1}" in done.err for i in range(len(x)))
             return None if far and named else f"{said}: refused: {done.err}"
         self.counts["predicted"] += 1

@@ -11,6 +11,12 @@ from jax.core import Tracer
 LARGEST_INTEGER = 2**31 - 1
 """The largest whole number that the compiled programs hold."""
 
+LARGEST = 1e302
+"""The largest number that a column or a target may have, so that sums and differences of them are numbers, too."""
+
+WEIGHTS = (1e-6, 1e9)
+"""What a row may count, at least and at most, where it counts at all: training computes with squares of such sums."""
+
 
 class InvalidArgumentError(ValueError):
     """A wrong value given by the user; its message stands alone, without a traceback.
@@ -80,6 +86,23 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
         raise InvalidArgumentError(f"must be at least {minimum}, got {value}.", name)
 
 
+def check_size(name: str, values: np.ndarray) -> None:
+    """Numbers of rows that can be standardised."""
+    bad = np.argwhere(~(np.abs(values) <= LARGEST))
+    if len(bad):
+        where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), bad[0], strict=False))
+        got = f"got {values[tuple(bad[0])]} in {where}; take another unit"
+        raise InvalidArgumentError(f"must hold numbers of at most {LARGEST:g} in size, {got}.", name)
+
+
+def check_weights(name: str, weight: np.ndarray) -> None:
+    """What every row counts."""
+    bad = weight[~((weight >= WEIGHTS[0]) & (weight <= WEIGHTS[1]))]
+    if len(bad):
+        must = "must give every row that counts a weight from {:g} to {:g}".format(*WEIGHTS)
+        raise InvalidArgumentError(f"{must}, got {bad[0]}; a row of weight 2 counts as two rows.", name)
+
+
 def check_share(name: str, value: float) -> None:
     check_number(name, value)
     if not 0 <= value <= 1:
@@ -111,13 +134,14 @@ def check_quantiles(lower: float, upper: float) -> None:
         )
 
 
-def check_features(name: str, x: Any, n_inputs: int | None = None) -> None:
-    """A table of finite numbers, rows by columns."""
+def check_features(name: str, x: Any, n_inputs: int | None = None, dtype: Any = np.float64) -> None:
+    """A table of finite numbers, rows by columns, which are finite as such floats, too."""
     if x.ndim != 2 or min(x.shape) == 0:
         raise InvalidArgumentError(f"must be a table with at least one row and one column, got shape {x.shape}.", name)
     if n_inputs is not None and x.shape[1] != n_inputs:
         raise InvalidArgumentError(f"must have {n_inputs} columns, got {x.shape[1]}.", name)
-    bad = np.argwhere(~np.isfinite(x))
+    bad = np.argwhere(~(np.abs(x) <= np.finfo(dtype).max))
     if len(bad):
         i, j = bad[0]
-        raise InvalidArgumentError(f"must be finite, got {x[i, j]} in row {i}, column {j}; {len(bad)} in all.", name)
+        must = f"must fit into {np.dtype(dtype)}" if np.isfinite(x[i, j]) else "must be finite"
+        raise InvalidArgumentError(f"{must}, got {x[i, j]} in row {i}, column {j}; {len(bad)} in all.", name)

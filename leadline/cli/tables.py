@@ -1,5 +1,6 @@
 """Commands on one's own tables: fit, predict, report, compare."""
 
+import csv
 import gzip
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
-from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
+from leadline.files.tables import TableFormat, encode, learn_format, read_table, shown, unseen_levels
 from leadline.inference.recipes import TABLE
 from leadline.training.settings import Settings
 
@@ -97,7 +98,7 @@ def predict(
     Example: leadline predict runs/wine new.csv --out predictions.csv
     """
     from leadline.estimators.loading import load
-    from leadline.studies.tables import predictions
+    from leadline.studies.tables import naming_cells, predictions
 
     if not out.name.endswith((".csv", ".csv.gz")):
         raise InvalidArgumentError(f"must end in .csv or .csv.gz, got {out}.", "out")
@@ -117,20 +118,26 @@ def predict(
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
         typer.echo(
-            f"note: column `{name}` has categories that were not trained on: {', '.join(levels)}; "
+            f"note: column `{shown(name)}` has categories that were not trained on: {', '.join(map(shown, levels))}; "
             "they count as none of those that were.",
             err=True,
         )
-    with ending():
+    with ending(), naming_cells(fmt):
         columns = predictions(estimator, encode(frame, fmt), fmt.target)
+    if f"{fmt.target}_" in columns:
+        name = shown(fmt.target)
+        typer.echo(f"note: the target is called `{name}`, so the other column of that name is `{name}_`.", err=True)
     import pandas
 
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        text = pandas.DataFrame(columns).to_csv(index=False, float_format="%.6g")
+        frame = pandas.DataFrame(columns)
+        text = frame.to_csv(index=False)
+        if "\r" in text:  # where it stands alone, Python 3.11 and 3.12 write it without quotes
+            text = frame.to_csv(index=False, quoting=csv.QUOTE_ALL)
         write_named(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
     if not quiet:
-        typer.echo(f"wrote {len(frame)} predictions of `{fmt.target}` to {out}")
+        typer.echo(f"wrote {len(frame)} predictions of `{shown(fmt.target)}` to {out}")
 
 
 @app.command()

@@ -4,6 +4,7 @@ import abc
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from leadline import plots
-from leadline._checks import InvalidArgumentError, check_share, naming
+from leadline._checks import InvalidArgumentError, check_share, check_size, check_weights, naming
 from leadline.backend.numerics import mean_and_scale
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
@@ -46,6 +47,29 @@ Options = make_dataclass(
     repr=False,
 )
 """Those of `Settings`, under scikit-learn's names."""
+
+
+class NoPredictionError(InvalidArgumentError):
+    """A row is so far from those that were trained on that what is said of it is not a finite number."""
+
+    def __init__(self, row: int, column: int | None, value: float, distance: float):
+        """In which column, by how many standard deviations; a column of None is the target."""
+        self.row, self.column = row, column
+        self.got = f"{value}, {distance:.3g} standard deviations from the rows that were trained on"
+        where = f"row {row}" if column is None else f"row {row}, column {column}"
+        self.rest = f"must be near enough for finite predictions, got {self.got}, in {where}"
+        super().__init__(f"{self.rest}; correct it or leave the row out.", "y" if column is None else "X")
+
+
+def check_said(said: np.ndarray, given: tuple[np.ndarray, ...], standardised: tuple[np.ndarray, ...]) -> None:
+    """What is said of rows of x (and y) is made of finite numbers; else the worst cell of the first row to blame."""
+    wrong = np.flatnonzero(~np.isfinite(said.reshape(len(said), -1)).all(axis=1))
+    if len(wrong):
+        of_row, far = (np.concatenate([part[wrong[0]] for part in parts]) for parts in (given, standardised))
+        distance = np.nan_to_num(np.abs(far), nan=np.inf, posinf=np.inf)
+        column = int(distance.argmax())
+        place = column if column < given[0].shape[1] else None
+        raise NoPredictionError(int(wrong[0]), place, of_row[column], distance[column])
 
 
 @estimator
@@ -100,8 +124,10 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows that count, and how much."""
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        some = weight > 0
-        return np.asarray(x, float)[some], np.asarray(y)[some], weight[some]
+        some, x = weight > 0, np.asarray(x, float)
+        check_weights("sample_weight", weight[some])
+        check_size("X", x)
+        return x[some], np.asarray(y)[some], weight[some]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train.
@@ -114,8 +140,10 @@ class DepthEstimator(Options, BaseEstimator):
         Returns:
             Itself, fitted.
         """
-        problem = self.problem(X, y, sample_weight)
-        self._take(problem, self._train(problem))
+        fitted = copy(self)  # a fit that fails leaves all as it was
+        problem = fitted.problem(X, y, sample_weight)
+        fitted._take(problem, fitted._train(problem))
+        self.__dict__ = fitted.__dict__
         return self
 
     @abc.abstractmethod
@@ -162,7 +190,7 @@ class DepthEstimator(Options, BaseEstimator):
             return train(problem, settings, watch=watch, start=start)
 
     def _take(self, problem: Problem, trained: Trained) -> None:
-        """What is learned becomes attributes, when all is done: a training that fails leaves the last one's."""
+        """What is learned becomes attributes."""
         (x, y), restarts = problem.train, trained.calibrated(problem)
         calibration = restarts.calibration or no_calibration(trained.n_restarts, problem.likelihood.n_spreads)
         self.restart_shares_, self.spread_ = calibration.share, calibration.spread
@@ -205,6 +233,17 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows to predict, as the network takes them."""
         return self._units.inputs(self._raw(X))
 
+    def _said(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
+        """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
+        raw, units = self._raw(X), self._units
+        given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
+        with np.errstate(all="ignore"):  # what is not finite then is refused
+            x, *targets = standardised = units.inputs(raw), *map(units.targets, given[1:])
+            check_said(x.astype(np.float32), given, standardised)
+            said = function(x, *targets)
+        check_said(said, given, standardised)
+        return said
+
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         return self._restarts.uncertainty(x)
 
@@ -215,7 +254,12 @@ class DepthEstimator(Options, BaseEstimator):
             Noise, weights and depth: for classes entropies in nats, which sum to that of `predict_proba`; for numbers
             variances, which sum to the square of the predicted deviation.
         """
-        return self._uncertainty(self._checked(X))
+
+        def of_rows(x: np.ndarray) -> np.ndarray:
+            parts = self._uncertainty(x)
+            return np.stack([parts.noise, parts.weights, parts.depth], axis=1)
+
+        return Uncertainty(*np.moveaxis(self._said(of_rows, X), 1, 0))
 
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
@@ -232,6 +276,7 @@ class DepthEstimator(Options, BaseEstimator):
         The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
         """
         draws = {"n_samples": self._restarts.samples_each, "key": self._restarts.keys()}
+        draws |= {"share": self.restart_shares_, "spread": self.spread_}
         asked = {"tolerance": tolerance, "most_probable_depth": most_probable_depth}
         return prune(self.model_, *self.training_rows(X, y), **asked, **draws)
 

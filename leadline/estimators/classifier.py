@@ -8,7 +8,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, check_weights
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.likelihoods import CategoricalLikelihood, Likelihood
 from leadline.training.problem import Problem
@@ -53,8 +53,9 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
                 "y",
             )
         by_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
-        likelihood = CategoricalLikelihood(len(classes))
-        return self._problem(x, labels, weight * by_class[labels], likelihood, classes=classes)
+        likelihood, weight = CategoricalLikelihood(len(classes)), weight * by_class[labels]
+        check_weights("class_weight", weight)
+        return self._problem(x, labels, weight, likelihood, classes=classes)
 
     def _take(self, problem: Problem, trained: Trained) -> None:
         super()._take(problem, trained)
@@ -62,7 +63,7 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
-        probabilities = self._restarts.moments(self._checked(X)).astype(float)
+        probabilities = self._said(lambda x: self._restarts.moments(x).astype(float), X)
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -10,10 +10,8 @@ from leadline._checks import InvalidArgumentError, check_choice, check_integer
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.files import models as modelfile
 from leadline.inference.calibration import no_calibration
+from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
-
-MOST_SAMPLES = 1_000_000
-"""Of the weights, for a prediction from a file: more would only take the machine's memory."""
 
 _NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
 """The arrays that may hold text, and their types; all other arrays are tensors."""
@@ -88,6 +86,6 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
         if name == "spread_" and np.any(value == 0):
             raise ValueError(f"{name} is 0")
     check_integer("seed_", estimator.seed_, 0)
-    check_integer("n_samples of recipe", estimator._recipe.n_samples, 1, MOST_SAMPLES)
+    get_recipe(estimator.recipe)  # which is checked
     if getattr(estimator, "n_features_in_", None) != n_inputs:
         raise ValueError("n_features_in_ is not the network's")

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_choice
+from leadline._checks import InvalidArgumentError, check_choice, check_size
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
@@ -57,6 +57,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         kind: Any = self._likelihood
         x, y, weight = self._checked_rows(X, y, sample_weight, y_numeric=True, multi_output=True)
         y = np.asarray(y, float)
+        check_size("y", y)
         return self._problem(x, y, weight, kind(1 if y.ndim == 1 else y.shape[1]))
 
     def _take(self, problem: Problem, trained: Trained) -> None:
@@ -88,14 +89,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
-        mean, std = self._mean_and_std(self._checked(X))
+        mean, std = np.moveaxis(self._said(lambda x: np.stack(self._mean_and_std(x), axis=1), X), 1, 0)
         return (mean, std) if return_std else mean
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moments = self._restarts.moments(x)
-        mean, square = moments[:, 0], moments[:, 1]
-        variance = self._as_y(np.maximum(square - mean**2, 0.0))
-        return self._in_units(mean), self.y_scale_ * np.sqrt(variance)
+        moments = self._restarts.by_mixture(lambda mixture: np.stack(mixture.moments(), axis=1), x)
+        return self._in_units(moments[:, 0]), self.y_scale_ * np.sqrt(self._as_y(moments[:, 1]))
 
     def _as_y(self, values: np.ndarray) -> np.ndarray:
         """Without the axis of targets, if y has none."""
@@ -117,12 +116,15 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
         levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
-        ends = self._by_mixture(lambda mixture: np.stack([mixture.quantile(level) for level in levels], axis=2), X)
-        return np.stack([self._in_units(ends[..., i]) for i in range(2)], axis=-1)
+
+        def of_mixture(mixture: Mixture) -> np.ndarray:
+            return np.stack([self._in_units(mixture.quantile(level)) for level in levels], axis=-1)
+
+        return self._by_mixture(of_mixture, X)
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
-        return self._as_y(self._by_mixture(Mixture.cdf, X, y))
+        return self._by_mixture(lambda mixture, y: self._as_y(mixture.cdf(y)), X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """ln p(y | x), row by row, in the units of y; of all targets together."""
@@ -131,23 +133,22 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
         """`function(mixture, *y)` for the predictive distributions of the rows, y with an axis of targets."""
         check_consistent_length(X, *y)
-        x, check_targets = self._checked(X), self.model_.likelihood.check_targets
-        columns = [check_targets("y", self._units.targets(np.asarray(one, float)), len(x)) for one in y]
-        return self._restarts.by_mixture(function, x, *columns)
+        return self._said(lambda *rows: self._restarts.by_mixture(function, *rows), X, *y)
 
     def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
-        mean, std = self.predict(X, return_std=True)
-        error = y - mean
-        gaussian = -0.5 * (error / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
-        cdf_and_density = lambda mixture, y: np.stack([mixture.cdf(y)[:, 0], mixture.log_density(y)], axis=1)  # noqa: E731
-        cdf, log_density = self._by_mixture(cdf_and_density, X, y).T
-        level = np.abs(2 * cdf - 1)  # of the interval that y is on the edge of
-        return metrics.OfNumbers(error, log_density - np.sum(np.log(self.y_scale_)), gaussian, level)
+        x, y = self.training_rows(X, y)
+        error, mixture, gaussian, level = self._restarts.by_mixture(Mixture.said_of, x, y[:, None]).T
+        shift = np.log(self.y_scale_)
+        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level)
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)
-        in_units = lambda part: np.square(self.y_scale_) * self._as_y(part)  # noqa: E731
+        unit = np.square(self.y_scale_)
+        if not np.all((unit >= np.finfo(float).tiny) & np.isfinite(unit)):
+            what = f"no float holds the variances of a target whose standard deviation is {self.y_scale_}"
+            raise InvalidArgumentError(f"`uncertainty`: {what}; fit it in another unit.")
+        in_units = lambda part: unit * self._as_y(part)  # noqa: E731
         return Uncertainty(*(in_units(part) for part in (parts.noise, parts.weights, parts.depth)))
 
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from leadline._checks import WRONG, InvalidArgumentError, check_choice, refusing
+from leadline._checks import LARGEST, WRONG, InvalidArgumentError, check_choice, refusing
+from leadline.backend.numerics import mean_and_scale
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -200,7 +201,7 @@ def learn_format(
     _check_categories(columns, len(frame))
     _check_missing(frame, columns, "fill them in, leave the columns out with `--ignore`, or use `--impute`")
     if not columns:
-        why = ", ".join(f"{_shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
+        why = ", ".join(f"{shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
         raise InvalidArgumentError(f"The table must have a column to learn from beside `{target}`, got none ({why}).")
     return fmt
 
@@ -216,7 +217,7 @@ def encode(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     for column in fmt.columns:
         if column.kind == "number":
             values, missing = _numbers(frame[column.name])
-            _check_values(frame[column.name], np.isfinite(values) | missing, "finite numbers")
+            _check_finite(frame[column.name], np.where(missing, 0.0, values))
             blocks.append(np.where(missing, np.nan if column.fill is None else column.fill, values)[:, None])
         else:
             places = {level: i for i, level in enumerate(column.levels)}
@@ -233,7 +234,7 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     column = frame[fmt.target]
     values, missing = _numbers(column)
     if missing.any():
-        where = f"`{fmt.target}` is missing in {_rows(missing)}"
+        where = f"`{shown(fmt.target)}` is missing in {_rows(missing)}"
         raise InvalidArgumentError(f"The target {where}; fill it in or remove such rows.")
     if fmt.target_kind == "text":
         return np.array(_text(column, MISSING), dtype=str)
@@ -243,7 +244,7 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     if fmt.task == "classification":
         _check_values(column, _whole(values), "whole numbers or text to be classes (else use `--task regression`)")
         return values.astype(np.int64)
-    _check_values(column, np.isfinite(values), "finite numbers for regression")
+    _check_finite(column, values, " for regression")
     return values
 
 
@@ -279,7 +280,7 @@ def _learn_column(name: str, column: Any, impute: bool) -> Column | str:
         levels = sorted(set(_text(column, MISSING)))
         fill = MISSING if impute else None
         return Column(name, "category", tuple(levels), fill) if len(levels) > 1 else "a single value"
-    _check_values(column, np.isfinite(values) | missing, "finite numbers")
+    _check_finite(column, np.where(missing, 0.0, values))
     fill = float(np.median(values[~missing])) if impute else None
     return Column(name, "number", fill=fill) if np.ptp(values[~missing]) > 0 else "a single value"
 
@@ -316,13 +317,18 @@ def _whole(values: np.ndarray) -> np.ndarray:
 
 def _check_values(column: Any, right: np.ndarray, must: str) -> None:
     if not right.all():
-        got = f"got '{_shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
-        raise InvalidArgumentError(f"Column `{_shown(column.name)}` must hold {must}, {got}; correct that value.")
+        got = f"got '{shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
+        raise InvalidArgumentError(f"Column `{shown(column.name)}` must hold {must}, {got}; correct that value.")
+
+
+def _check_finite(column: Any, values: np.ndarray, purpose: str = "") -> None:
+    _check_values(column, np.isfinite(values), f"finite numbers{purpose}")
+    _check_values(column, np.abs(values) <= LARGEST, f"numbers of at most {LARGEST:g} in size")
 
 
 def _check_missing(frame: "pandas.DataFrame", columns: Iterable[Column], way_out: str) -> None:
     missing = {column.name: _numbers(frame[column.name])[1] for column in columns if column.fill is None}
-    found = [f"`{_shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
+    found = [f"`{shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
     if found:
         raise InvalidArgumentError(f"Values are missing in {', '.join(found)}; {way_out}.")
 
@@ -335,16 +341,16 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
         levels = [level for level in column.levels if level != MISSING]
         example = next((level for level in levels if np.isnan(_number(level))), "")
         if levels and all(_DATE.match(level) for level in levels):
-            trouble[column.name] = f"dates such as {_shown(example)!r}, which are neither numbers nor a category"
+            trouble[column.name] = f"dates such as {shown(example)!r}, which are neither numbers nor a category"
         elif len(levels) > most:
-            what = f"{len(levels)} different values, not all of them numbers (such as {_shown(example)!r})"
+            what = f"{len(levels)} different values, not all of them numbers (such as {shown(example)!r})"
             trouble[column.name] = f"{what}, where a category of {rows} rows may have {most}"
     if trouble:
         name, what = next(iter(trouble.items()))
-        more = f" (and so do {', '.join(f'`{_shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
-        flags = " ".join(f"--ignore {shlex.quote(_shown(name))}" for name in trouble)
+        more = f" (and so do {', '.join(f'`{shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
+        flags = " ".join(f"--ignore {shlex.quote(shown(name))}" for name in trouble)
         raise InvalidArgumentError(
-            f"Column `{_shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
+            f"Column `{shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
         )
 
 
@@ -353,13 +359,18 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
     if len(labels) < 2:
         raise InvalidArgumentError(f"The table must have at least two rows, got {len(labels)}.")
     if len(values) < 2:
-        must = f"must have at least two different values, got '{values[0]}' in all rows"
-        raise InvalidArgumentError(f"The target `{fmt.target}` {must}; name another target.")
+        must = f"must have at least two different values, got '{shown(values[0])}' in all rows"
+        raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {must}; name another target.")
+    if fmt.task == "regression":
+        _, deviation = mean_and_scale(labels)
+        if not 1e-150 <= deviation <= 1e150:
+            what = f"a standard deviation of {deviation:.3g}, whose square no float holds"
+            raise InvalidArgumentError(f"The target `{shown(fmt.target)}` has {what}; take another unit.")
     if fmt.task == "classification" and len(values) > max(2, len(labels) / 2):
         example = next((value for value in values if np.isnan(_number(str(value)))), values[0])
-        got = f"has {len(values)} classes in {len(labels)} rows (such as '{_shown(example)}')"
+        got = f"has {len(values)} classes in {len(labels)} rows (such as '{shown(example)}')"
         way_out = "name another target, or correct what is not a number and use `--task regression`"
-        raise InvalidArgumentError(f"The target `{fmt.target}` {got}; {way_out}.")
+        raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {got}; {way_out}.")
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
@@ -374,11 +385,11 @@ def _rows(where: np.ndarray) -> str:
 
 
 def _some(things: Iterable[object], most: int = 10) -> str:
-    words = [_shown(thing) for thing in things]
+    words = [shown(thing) for thing in things]
     return ", ".join(words[:most] + ["..."] * (len(words) > most))
 
 
-def _shown(thing: object) -> str:
+def shown(thing: object) -> str:
     """On one line, and not too long, whatever stands in the file."""
     text = "".join(letter if letter.isprintable() else "?" for letter in str(thing))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -19,8 +19,11 @@ from leadline.inference import native
 from leadline.inference.model import Model, check_fits
 from leadline.network.layers import Draw
 
-PIECES = (64, 1024, 4096)
+PIECES = (8, 64, 1024, 4096)
 """The size of a piece where there are only so many rows: a few sizes, so that there are few programs."""
+
+MOST_NUMBERS = 2**22
+"""That are held at once where every draw is kept: the more there are of a row, the fewer rows are taken."""
 
 
 class Estimate(eqx.Module):
@@ -92,9 +95,10 @@ def _piece(
     return jax.vmap(one_run, (0, 0, axis, own))(models, key, x, fixed)
 
 
-def pieces_of_rows(n_rows: int) -> Iterator[slice]:
-    """The rows, so many at a time as the device takes at once."""
-    at_once = backend().rows_at_once
+def pieces_of_rows(n_rows: int, of_row: int = 1) -> Iterator[slice]:
+    """The rows, so many at a time as the device takes at once, with so many numbers of each."""
+    device = backend().rows_at_once
+    at_once = max(size for size in (1, *PIECES, device) if size <= min(device, max(1, MOST_NUMBERS // of_row)))
     return (slice(start, min(start + at_once, n_rows)) for start in range(0, n_rows, at_once))
 
 
@@ -132,9 +136,10 @@ def joined(pieces: list[PyTree], n_rows: int, axis: int) -> Any:
     return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=axis), *cut)
 
 
-def by_rows(function: Callable[..., np.ndarray], *columns: np.ndarray) -> np.ndarray:
-    """`function(*columns)`, a bounded number of rows at a time."""
-    return np.concatenate([function(*(column[rows] for column in columns)) for rows in pieces_of_rows(len(columns[0]))])
+def by_rows(function: Callable[..., np.ndarray], *columns: np.ndarray, of_row: int) -> np.ndarray:
+    """`function(*columns)`, a bounded number of rows at a time; it holds so many numbers of each."""
+    pieces = pieces_of_rows(len(columns[0]), of_row)
+    return np.concatenate([function(*(column[rows] for column in columns)) for rows in pieces])
 
 
 def check_asked(x: np.ndarray, models: Model, n_samples: int, key: Array, own_rows: bool = False) -> np.ndarray:
@@ -147,7 +152,8 @@ def check_asked(x: np.ndarray, models: Model, n_samples: int, key: Array, own_ro
         )
     x = np.asarray(x)
     of_each = own_rows and x.ndim == 3 and len(x) == len(key)
-    check_features("x", x.reshape(-1, x.shape[-1]) if of_each else x, models.network.n_inputs)
+    rows = x.reshape(-1, x.shape[-1]) if of_each else x
+    check_features("x", rows, models.network.n_inputs, jax.dtypes.canonicalize_dtype(float))
     return x
 
 

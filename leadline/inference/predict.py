@@ -14,7 +14,9 @@ from leadline.backend.loops import put_row
 from leadline.inference import native
 from leadline.inference.free_energy import FreeEnergy, nll_of_rows, terms_by_depth
 from leadline.inference.model import Model
-from leadline.inference.montecarlo import Estimate, by_pieces, check_asked, joined
+from leadline.inference.montecarlo import Estimate, by_pieces, by_rows, check_asked, joined
+from leadline.likelihoods import NumberLikelihood
+from leadline.likelihoods.mixture import Mixture
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -131,11 +133,18 @@ def uncertainty(
         Its parts, for every row.
     """
     x = check_asked(x, models, n_samples, key)
-    pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=np.asarray(n_samples))
-    moments, noise = joined(pieces, len(x), axis=2)
     q = depth_masses(models)
     share = q / len(q) if share is None else q * share[:, None]  # of each restart and depth
     at_depth = share.sum(axis=0)
+    if isinstance(models.likelihood, NumberLikelihood):  # moments far from 0 have no digits left for a variance
+
+        def of_rows(x: np.ndarray) -> np.ndarray:
+            return _variances(mixture(models, x, n_samples=n_samples, key=key), share[:, q.sum(axis=0) > 0])
+
+        parts = by_rows(of_rows, x, of_row=numbers_of_row(models, n_samples))
+        return Uncertainty(*np.moveaxis(parts * (1 if spread is None else np.square(spread)), 1, 0))
+    pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=np.asarray(n_samples))
+    moments, noise = joined(pieces, len(x), axis=2)
     moments = moments.astype(float)[:, : q.shape[1]]
     of_moments = models.likelihood.uncertainty
     together = np.tensordot(share, moments, axes=2)
@@ -151,6 +160,22 @@ def uncertainty(
     wider = of_moments(models.likelihood.widened(together, spread))
     stretch = np.divide(wider, total, where=total > 0, out=np.ones_like(total))
     return Uncertainty(*(stretch * part for part in parts))
+
+
+def _variances(
+    components: Mixture, share: Float[np.ndarray, "restarts depths"]
+) -> Float[np.ndarray, "rows parts targets"]:
+    """By noise, weights and depth, from the components of restarts that have such shares."""
+    mean, scale = (a.reshape(len(share), -1, share.shape[1], *a.shape[1:]) for a in (components.mean, components.scale))
+    at_depth, n_samples = share.sum(axis=0), mean.shape[1]
+    of_each = "kl,ksl...->l..."
+    given_depth = np.einsum(of_each, share / n_samples, mean)
+    centre = given_depth.sum(axis=0)
+    given_depth /= np.where(at_depth > 0, at_depth, 1.0)[:, None, None]
+    noise, weights = (
+        np.einsum(of_each, share / n_samples, np.square(a)).sum(axis=0) for a in (scale, mean - given_depth)
+    )
+    return np.stack([noise, weights, np.tensordot(at_depth, np.square(given_depth - centre), axes=1)], axis=1)
 
 
 class _DepthMoments(Estimate):
@@ -171,7 +196,8 @@ def depth_masses(models: Model) -> np.ndarray:
     """q(L) of every run at the depths stored, [runs, depths]."""
     if native.suits(models):
         return np.exp(native.log_masses(models.depth_posterior, models.runs[0], models.capacity + 2))[:, :-1]
-    return np.asarray(_depth_masses(models), float)
+    q = np.asarray(_depth_masses(models), float)
+    return q / q.sum(axis=1, keepdims=True)
 
 
 _depth_masses = jit_lightly(jax.vmap(lambda model: model.depth_posterior.pmf(model.capacity + 1)))
@@ -184,6 +210,23 @@ def sample_outputs(
     the weights and every depth stored; zero below the deepest with mass."""
     x = check_asked(x, models, n_samples, key)
     return joined(by_pieces(_Outputs(components), models, x, key=key, n_samples=n_samples), len(x), axis=3)
+
+
+def mixture(models: Model, x: np.ndarray, *, n_samples: int, key: Key[Array, " runs"]) -> Mixture:
+    """The distribution of the numbers that are predicted, all weight samples and depths together; its components come
+    restart by restart, draw by draw, and by the depths that have mass."""
+    assert isinstance(models.likelihood, NumberLikelihood)
+    q = depth_masses(models)
+    some = q.sum(axis=0) > 0
+    samples = sample_outputs(models, x, components=True, n_samples=n_samples, key=key)
+    parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
+    share = np.repeat(q[:, None, some] / (n_samples * len(q)), n_samples, axis=1).ravel()
+    return models.likelihood.mixture(share, *parts)
+
+
+def numbers_of_row(models: Model, n_samples: int) -> int:
+    """How many each part of the components of a row's `mixture` has."""
+    return models.runs[0] * n_samples * (models.capacity + 1) * models.likelihood.n_spreads
 
 
 class _Outputs(Estimate):

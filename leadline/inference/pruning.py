@@ -93,6 +93,8 @@ def prune(
     most_probable_depth: bool = False,
     n_samples: int = 100,
     key: Key[Array, " runs"],
+    share: Float[np.ndarray, " runs"] | None = None,
+    spread: Float[np.ndarray, " targets"] | None = None,
 ) -> Pruning:
     """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
 
@@ -106,6 +108,7 @@ def prune(
         most_probable_depth: whether the q(L) of every restart becomes its mode; the difference is then measured against
             that network.
         n_samples, key: as for `predict`.
+        share, spread: of the prediction that is to stay the same, as for `uncertainty`.
 
     Returns:
         The smaller models, and what the smaller size costs.
@@ -120,14 +123,19 @@ def prune(
         models = eqx.tree_at(lambda m: m.depth_posterior, models, mode)
     strength, highest = _strengths(models)
     order = np.argsort(-np.asarray(strength), axis=-1)
-    ask = partial(predict, x=x, n_samples=n_samples, key=key)
+    share = np.full(len(key), 1 / len(key)) if share is None else share
+    spread = np.ones(models.likelihood.n_spreads) if spread is None else spread
+
+    def ask(models: Model) -> np.ndarray:
+        return np.tensordot(share, predict(models, x, n_samples=n_samples, key=key), axes=1)
+
     expected = ask(models)
 
     narrow, wide, found = 1, models.network.width, 0.0
     while narrow < wide:
         width = (narrow + wide) // 2
         got = ask(_silenced(models, jnp.asarray(order[..., width:])))
-        change = models.likelihood.change(expected.mean(0), got.mean(0))
+        change = models.likelihood.change(expected, got, spread)
         if change < tolerance:
             wide, found = width, change
         else:

@@ -18,6 +18,9 @@ from leadline.inference import native
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Draw, InitialMeans, Prior
 
+MOST_SAMPLES = 10_000
+"""Weight samples behind a prediction: of a number all are held in memory, whoever wrote the recipe."""
+
 Keep = Literal["lowest_free_energy", "last"]
 
 ADAM = optax.scale_by_adam()
@@ -123,7 +126,8 @@ class Recipe:
             _checks.check_finite("start of kinds", kind.start)
             _checks.check_choice("noise of kinds", kind.noise, get_args(Kind.__annotations__["noise"]))
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
-            _checks.check_integer(name, getattr(self, name), 1)
+            most = {"n_samples": MOST_SAMPLES}.get(name, _checks.LARGEST_INTEGER)
+            _checks.check_integer(name, getattr(self, name), 1, most)
 
     @property
     def directions(self) -> optax.GradientTransformation:

@@ -101,16 +101,12 @@ class Restarts:
         if not isinstance(models.likelihood, NumberLikelihood):
             each = predict.predict(models, x, n_samples=n, key=keys)
             return ClassMixture(np.full(len(each), 1 / len(each)), each)
-        q = predict.depth_masses(models)
-        some = q.sum(axis=0) > 0
-        samples = predict.sample_outputs(models, x, components=True, n_samples=n, key=keys)
-        parts = [a[:, :, some].astype(float).reshape(-1, *a.shape[3:]) for a in samples]
-        share = np.repeat(q[:, None, some] / (n * len(q)), n, axis=1).ravel()
-        return models.likelihood.mixture(share, *parts)
+        return predict.mixture(models, x, n_samples=n, key=keys)
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""
-        return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns)
+        of_row = predict.numbers_of_row(self.models, self.samples_each)
+        return by_rows(lambda x, *columns: function(self.mixture(x), *columns), x, *columns, of_row=of_row)
 
     def calibrated(self, parts: Sequence["Part"], kind: Int[np.ndarray, " restarts"]) -> "Restarts":
         """By rows held out, each part from one restart of every kind; by none, all alike, as they are."""

@@ -62,8 +62,9 @@ class Likelihood(eqx.Module):
         """The averaged moments of a prediction that is so much wider."""
 
     @abc.abstractmethod
-    def change(self, expected: np.ndarray, got: np.ndarray) -> float:
-        """How much a prediction has changed, at most, from the moments before and after (see `prune`)."""
+    def change(self, expected: np.ndarray, got: np.ndarray, spread: np.ndarray) -> float:
+        """How much a prediction of such a spread has changed, at most, from the moments before and after (see
+        `prune`)."""
 
     def scheduled(self, share: Float[Array, ""]) -> "Likelihood":
         """The likelihood at a share of the recipe's schedules: a family may be something simpler at first."""

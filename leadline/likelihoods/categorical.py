@@ -49,9 +49,9 @@ class CategoricalLikelihood(Likelihood):
         """Softened probabilities."""
         return softened(moments, spread[0])
 
-    def change(self, expected: np.ndarray, got: np.ndarray) -> float:
+    def change(self, expected: np.ndarray, got: np.ndarray, spread: np.ndarray) -> float:
         """Of a class probability."""
-        return float(np.max(np.abs(got - expected)))
+        return float(np.max(np.abs(self.widened(got, spread) - self.widened(expected, spread))))
 
     def labels(self, y: np.ndarray) -> np.ndarray:
         return y

@@ -43,6 +43,15 @@ class Mixture(abc.ABC):
         mean = np.tensordot(self.share, self.mean, axes=1)
         return mean, np.tensordot(self.share, np.square(self.scale) + np.square(self.mean - mean), axes=1)
 
+    def said_of(self, y: Float[np.ndarray, "rows 1"]) -> Float[np.ndarray, "rows 4"]:
+        """Of every row with one target: the error of the mean, the log densities of the mixture and of the Gaussian
+        with its moments, and the level of the central interval that y is on the edge of."""
+        mean, variance = self.moments()
+        error = (y - mean)[:, 0]
+        gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+        level = np.abs(2 * self.cdf(y)[:, 0] - 1)
+        return np.stack([error, self.log_density(y), gaussian, level], axis=1)
+
     def quantile(self, level: float) -> Float[np.ndarray, "rows targets"]:
         """The y with cdf(y) = level, by bisection between ends that surely hold it, to twelve digits."""
         low, high = self.ends(level)

@@ -73,14 +73,14 @@ class NumberLikelihood(Likelihood):
         mean, square = moments[..., 0, :].astype(float), moments[..., 1, :]
         return np.stack([mean, mean**2 + spread**2 * np.maximum(square - mean**2, 0.0)], axis=-2)
 
-    def change(self, expected: np.ndarray, got: np.ndarray) -> float:
-        """Of a mean or a deviation, in predictive deviations.
+    def change(self, expected: np.ndarray, got: np.ndarray, spread: np.ndarray) -> float:
+        """Of a mean or a deviation, in predictive deviations, which the spread stretches.
 
         The noise is a floor: far from zero, the difference of the moments has no digits left.
         """
         least = np.square(np.asarray(self.least_scale)).reshape(-1, self.n_targets).min(axis=0)
         (mean, deviation), (new_mean, new_deviation) = (
-            (moments[:, 0], np.sqrt(np.maximum(moments[:, 1] - moments[:, 0] ** 2, least)))
+            (moments[:, 0], spread * np.sqrt(np.maximum(self.uncertainty(moments), least)))
             for moments in (expected, got)
         )
         return float(np.max(np.abs([new_mean - mean, new_deviation - deviation]) / deviation))

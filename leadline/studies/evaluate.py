@@ -121,17 +121,7 @@ def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
 
 
 def _said_by_restarts(restarts: together.Restarts, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return restarts.by_mixture(_said_by_mixture, x, y[:, None]).T
-
-
-def _said_by_mixture(mixture: Mixture, y: np.ndarray) -> np.ndarray:
-    """For every row: the error of the mean, the log densities of the mixture and of the Gaussian with its moments, and
-    the level of the central interval that y is on the edge of."""
-    mean, variance = mixture.moments()
-    error = (y - mean)[:, 0]
-    gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
-    level = np.abs(2 * mixture.cdf(y)[:, 0] - 1)
-    return np.stack([error, mixture.log_density(y), gaussian, level], axis=1)
+    return restarts.by_mixture(Mixture.said_of, x, y[:, None]).T
 
 
 def _test(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ from sklearn.model_selection import train_test_split
 from leadline import metrics
 from leadline._checks import InvalidArgumentError
 from leadline.backend.device import backend, n_threads
+from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.estimators.base import NoPredictionError, check_said
 from leadline.files.records import Record
-from leadline.files.tables import TableFormat, encode, targets
+from leadline.files.tables import TableFormat, encode, shown, targets
 from leadline.inference.model import run_model
 from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.recipes import TABLE
@@ -33,6 +36,9 @@ NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
 COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
 LEARNED = (*COMPARED, "free_energy_terms", "temperature")
 """What a record and an estimator call alike, but for the underscore."""
+
+FARTHEST = 1e30
+"""Standard deviations from the other rows beyond which a row that is kept apart could not be measured on."""
 
 Estimator = DepthClassifier | DepthRegressor
 
@@ -60,7 +66,26 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
     stratify = y if counts.min() >= 2 and n_test >= len(counts) else None
     train, kept = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
+    mean, scale = mean_and_scale(x[train])
+    far = np.zeros_like(x)
+    with np.errstate(over="ignore"):
+        far[kept] = (x[kept] - mean) / scale
+    with naming_cells(fmt):
+        check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,))
     return Parts(x[train], y[train], x[kept], y[kept])
+
+
+@contextmanager
+def naming_cells(fmt: TableFormat) -> Iterator[None]:
+    """Rows and columns in a sentence as they are counted and called in the table."""
+    try:
+        yield
+    except NoPredictionError as error:
+        if error.column is None:
+            raise
+        name = shown(fmt.features()[error.column])
+        must = f"Column `{name}` must hold numbers near enough for finite predictions"
+        raise InvalidArgumentError(f"{must}, got {error.got}, in row {error.row + 1}; correct that value.") from error
 
 
 def make_estimator(task: str, settings: Settings, *, noise: str = "auto", verbose: bool = False) -> Estimator:
@@ -166,18 +191,31 @@ def _thinned(history: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: np.round(np.asarray(column[rows], float), 5).tolist() for name, column in history.items()}
 
 
-def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, np.ndarray]:
-    """The columns of a table of predictions."""
+def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, Any]:
+    """The columns of a table of predictions: the target's, and others, one of which has an underscore more where the
+    target has its name. Numbers are texts of six digits, or as many as tell a thousandth of the deviation."""
     parts = estimator.uncertainty(x)
     if isinstance(estimator, DepthClassifier):
         probabilities = estimator.predict_proba(x)
-        unit, columns = "nats", {target: estimator.classes_[probabilities.argmax(axis=1)]}
-        columns |= {f"p({label})": probabilities[:, i] for i, label in enumerate(estimator.classes_)}
+        unit, predicted = "nats", estimator.classes_[probabilities.argmax(axis=1)]
+        others = {f"p({label})": in_digits(probabilities[:, i]) for i, label in enumerate(estimator.classes_)}
     else:
         mean, std = estimator.predict(x, return_std=True)
         below, above = estimator.predict_interval(x, 0.9).T
-        unit, columns = "variance", {target: mean, "std": std, "low_90": below, "high_90": above}
-    return columns | {f"{name}_{unit}": getattr(parts, name) for name in ("noise", "weights", "depth")}
+        unit, predicted = "variance", in_digits(mean, std)
+        others = {"std": in_digits(std), "low_90": in_digits(below, std), "high_90": in_digits(above, std)}
+    others |= {f"{name}_{unit}": in_digits(getattr(parts, name)) for name in ("noise", "weights", "depth")}
+    return {target: predicted} | {f"{name}_" if name == target else name: column for name, column in others.items()}
+
+
+def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:
+    """Six digits of each, or more: until what is written is off by less than a thousandth of `std`."""
+    if std is None:
+        return [f"{value:.6g}" for value in values]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = np.nan_to_num(np.log10(np.abs(values)) - np.log10(std), nan=0.0, posinf=17.0, neginf=0.0) + 5
+    numbers = zip(values.tolist(), np.clip(digits, 6, 17).astype(int), strict=True)
+    return [f"{value:.{n}g}" if n < 17 else repr(value) for value, n in numbers]
 
 
 def compare_depths(

@@ -110,7 +110,7 @@ def test_regression_in_its_own_units(tmp_path):
     assert all(row["low_90"] < row["price"] < row["high_90"] for row in table)
     classifier = DepthClassifier(max_iter=1, n_restarts=2, width=4).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
     classifier.save(tmp_path / "run" / "model.safetensors")
-    done = leadline("predict", tmp_path / "run", tmp_path / "houses.csv", "--out", tmp_path / "p.csv")
+    done = leadline("predict", tmp_path / "run", tmp_path / "houses.csv", "--out", tmp_path / "p.csv", "--force")
     assert "the record and the model in" in done.stderr
     assert done.returncode == 2
     assert 900 < np.mean([row["price"] for row in table]) < 1100

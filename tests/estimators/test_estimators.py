@@ -425,7 +425,7 @@ def test_intervals_are_nested_and_hold_what_the_distribution_says(reg):
 
 def test_the_mixture_has_the_moments_of_the_prediction_and_the_density_of_its_cdf(reg):
     mean, std = reg.predict(LINE, return_std=True)
-    mixture = reg._by_mixture(lambda mixture: np.array([mixture], object), LINE)[0]
+    mixture = reg._restarts.mixture(reg._checked(LINE))
     assert isinstance(mixture, GaussianMixture)
     assert mixture.share.sum() == pytest.approx(1, rel=MANY_SUMS)
     mixed, variance = mixture.moments()

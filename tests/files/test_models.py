@@ -455,7 +455,7 @@ def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
     elif harm == "a spread below 0":
         tensors["spread_"] = -tensors["spread_"]
     else:
-        recipe = dataclasses.asdict(dataclasses.replace(leadline.RECIPES["leadline"], n_samples=2**31 - 1))
+        recipe = dataclasses.asdict(leadline.RECIPES["leadline"]) | {"n_samples": 2**31 - 1}
         config = _changed(config, ("parameters", "recipe"), recipe)
     modelfile.write(tmp_path / "m", modelfile.file_of(config, tensors))
     with pytest.raises(InvalidArgumentError, match=r"^`"):

@@ -123,7 +123,9 @@ def test_the_difference_of_two_predictions_of_numbers_is_in_deviations_and_sees_
         2, HeteroscedasticLikelihood(1, scale=0.1), width=4, key=jax.random.split(jax.random.key(0), 1)
     )
     moments = lambda mean, deviation: np.array([[[mean], [mean**2 + deviation**2]]])  # noqa: E731
-    change = models.likelihood.change
-    assert change(moments(1.0, 2.0), moments(1.5, 2.0)) == pytest.approx(0.25)
-    assert change(moments(1.0, 2.0), moments(1.0, 3.0)) == pytest.approx(0.5)
-    assert change(moments(1.0, 2.0), moments(1.0, 2.0)) == 0
+    change, spread = models.likelihood.change, np.ones(1)
+    assert change(moments(1.0, 2.0), moments(1.5, 2.0), spread) == pytest.approx(0.25)
+    assert change(moments(1.0, 2.0), moments(1.0, 3.0), spread) == pytest.approx(0.5)
+    assert change(moments(1.0, 2.0), moments(1.0, 2.0), spread) == 0
+    assert change(moments(1.0, 2.0), moments(1.5, 2.0), 2 * spread) == pytest.approx(0.125)
+    assert change(moments(1.0, 2.0), moments(1.0, 3.0), 2 * spread) == pytest.approx(0.5)

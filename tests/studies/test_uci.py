@@ -10,7 +10,7 @@ from leadline import InvalidArgumentError, Settings
 from leadline.datasets import load_uci
 from leadline.files.records import read_rows
 from leadline.likelihoods.mixture import GaussianMixture
-from leadline.studies.evaluate import _said_by_mixture, run_fits
+from leadline.studies.evaluate import run_fits
 from leadline.studies.sweep import Sweep
 from leadline.studies.uci import UciSettings, uci_problem
 from tests.cli.test_spirals import leadline
@@ -83,7 +83,7 @@ def test_the_densities_are_those_of_the_mixture_written_out():
     """Two components, by hand."""
     mean, scale = np.array([[0.0], [2.0]]), np.array([[1.0], [0.5]])
     mixture = GaussianMixture(np.array([0.25, 0.75]), mean[..., None], scale[..., None])
-    error, density, gaussian, edge = _said_by_mixture(mixture, np.array([[0.3]])).T
+    error, density, gaussian, edge = mixture.said_of(np.array([[0.3]])).T
     centre = 0.25 * 0 + 0.75 * 2
     variance = 0.25 * (1 + 0) + 0.75 * (0.25 + 4) - centre**2
     assert error[0] == pytest.approx(0.3 - centre)

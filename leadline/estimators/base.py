@@ -129,6 +129,7 @@ class DepthEstimator(Options, BaseEstimator):
         check_size("X", x)
         return x[some], np.asarray(y)[some], weight[some]
 
+    @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train.
 

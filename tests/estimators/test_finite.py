@@ -247,3 +247,15 @@ def test_pruning_is_about_the_predictions_that_the_estimator_makes(classes):
     own = leadline.prune(model.model_.some(slice(0, 1)), *model.training_rows(X, Y > 0), **asked, **alone)
     assert differences[0] == pytest.approx(own.difference, rel=MANY_SUMS)
     assert differences[1] > 2 * differences[0]
+
+
+def test_numpy_s_errors_are_the_caller_s_affair():
+    """Somebody who has NumPy raise on every underflow gets what others get."""
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    small = {"width": 4, "n_restarts": 3, "max_iter": 3, "random_state": 0}
+    for kind, y in ((DepthClassifier, x[:, 0] > 0), (DepthRegressor, 1e200 * x[:, 0])):
+        expected = kind(**small).fit(1e-200 * x, y).predict(1e-200 * x)
+        with np.errstate(all="raise"):
+            model = kind(**small).fit(1e-200 * x, y)
+            np.testing.assert_array_equal(model.predict(1e-200 * x), expected)
+            model.prune(1e-200 * x, y)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from leadline._checks import WRONG, InvalidArgumentError, check_choice, refusing
+from leadline._foreign import shown, some
+from leadline.files.whole import within_memory
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -22,10 +24,8 @@ Task = Literal["classification", "regression"]
 TargetKind = Literal["number", "boolean", "text"]
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _NAMELESS = "Unnamed: "
-LONGEST = 60
-"""Characters of a name or a value in a sentence."""
 _TRUTH = {"true": 1.0, "false": 0.0}
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(\b|T\d)|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Column:
 
     def words(self) -> str:
         """What the column is taken for."""
-        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {_some(self.levels)}"
+        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {some(self.levels)}"
         fill = f'"{self.fill}"' if isinstance(self.fill, str) else f"{self.fill}"
         return words if self.fill is None else f"{words}; missing -> {fill}"
 
@@ -105,16 +105,19 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
         got = "got a directory; name one file in it" if path.is_dir() else "got none there; check the path"
         raise InvalidArgumentError(f"`{path}` must be a file, {got}.")
     try:
-        if suffix in _SEPARATORS:
-            frame = _read_csv(path, _SEPARATORS[suffix], fmt)
-        else:
-            frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+        with within_memory(path):
+            if suffix in _SEPARATORS:
+                frame = _read_csv(path, _SEPARATORS[suffix], fmt)
+            else:
+                frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+    except InvalidArgumentError:
+        raise
     except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidArgumentError(f"`{path}` must name each column once, got {_some(twice)} repeatedly; rename them.")
+        raise InvalidArgumentError(f"`{path}` must name each column once, got {some(twice)} repeatedly; rename them.")
     if len(frame) == 0:
         raise InvalidArgumentError(f"`{path}` must hold at least one row of values, got none; add rows.")
     return frame.set_axis(names, axis=1)
@@ -157,7 +160,7 @@ def _reason(error: BaseException) -> str:
         return "it is not UTF-8 text; save it as UTF-8"
     if isinstance(error, ParserError) and (row := re.search(r"EOF inside string starting at row (\d+)", str(error))):
         return f"the quote that opens in row {row[1]} never closes; close it"
-    if isinstance(error, ParserError | ParserWarning):
+    if isinstance(error, ParserWarning) or (isinstance(error, ParserError) and "fields" in str(error)):
         line = re.search(r"line (\d+)", str(error))
         where = f"line {line[1]} has" if line else "rows have"
         return f"{where} more fields than the line of column names; check separators and quotes there"
@@ -200,7 +203,7 @@ def learn_format(
     _check_categories(columns, len(frame))
     _check_missing(frame, columns, "fill them in, leave the columns out with `--ignore`, or use `--impute`")
     if not columns:
-        why = ", ".join(f"{_shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
+        why = ", ".join(f"{shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
         raise InvalidArgumentError(f"The table must have a column to learn from beside `{target}`, got none ({why}).")
     return fmt
 
@@ -209,7 +212,7 @@ def encode(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     """Float64 [rows, features]: numbers as they are, one column of 0 and 1 for each level, unseen levels all 0."""
     absent = [column.name for column in fmt.columns if column.name not in frame.columns]
     if absent:
-        lack = f"got none named {_some(absent)}; {_nearest(absent[0], frame.columns)}"
+        lack = f"got none named {some(absent)}; {_nearest(absent[0], frame.columns)}"
         raise InvalidArgumentError(f"The table must have all columns of the training table, {lack}.")
     _check_missing(frame, fmt.columns, "fill them in or fit again with `--impute`")
     blocks = [np.empty((len(frame), 0))]
@@ -233,7 +236,7 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     column = frame[fmt.target]
     values, missing = _numbers(column)
     if missing.any():
-        where = f"`{fmt.target}` is missing in {_rows(missing)}"
+        where = f"`{shown(fmt.target)}` is missing in {_rows(missing)}"
         raise InvalidArgumentError(f"The target {where}; fill it in or remove such rows.")
     if fmt.target_kind == "text":
         return np.array(_text(column, MISSING), dtype=str)
@@ -305,7 +308,7 @@ def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _number(text: str) -> float:
     try:
-        return _TRUTH[text.lower()] if text.lower() in _TRUTH else float(text)
+        return _TRUTH[text.lower()] if text.lower() in _TRUTH else float(text.replace("_", "?"))  # 1_0 is no number
     except ValueError:
         return np.nan
 
@@ -316,13 +319,13 @@ def _whole(values: np.ndarray) -> np.ndarray:
 
 def _check_values(column: Any, right: np.ndarray, must: str) -> None:
     if not right.all():
-        got = f"got '{_shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
-        raise InvalidArgumentError(f"Column `{_shown(column.name)}` must hold {must}, {got}; correct that value.")
+        got = f"got '{shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
+        raise InvalidArgumentError(f"Column `{shown(column.name)}` must hold {must}, {got}; correct that value.")
 
 
 def _check_missing(frame: "pandas.DataFrame", columns: Iterable[Column], way_out: str) -> None:
     missing = {column.name: _numbers(frame[column.name])[1] for column in columns if column.fill is None}
-    found = [f"`{_shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
+    found = [f"`{shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
     if found:
         raise InvalidArgumentError(f"Values are missing in {', '.join(found)}; {way_out}.")
 
@@ -335,16 +338,16 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
         levels = [level for level in column.levels if level != MISSING]
         example = next((level for level in levels if np.isnan(_number(level))), "")
         if levels and all(_DATE.match(level) for level in levels):
-            trouble[column.name] = f"dates such as {_shown(example)!r}, which are neither numbers nor a category"
+            trouble[column.name] = f"dates such as {shown(example)!r}, which are neither numbers nor a category"
         elif len(levels) > most:
-            what = f"{len(levels)} different values, not all of them numbers (such as {_shown(example)!r})"
+            what = f"{len(levels)} different values, not all of them numbers (such as {shown(example)!r})"
             trouble[column.name] = f"{what}, where a category of {rows} rows may have {most}"
     if trouble:
         name, what = next(iter(trouble.items()))
-        more = f" (and so do {', '.join(f'`{_shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
-        flags = " ".join(f"--ignore {shlex.quote(_shown(name))}" for name in trouble)
+        more = f" (and so do {', '.join(f'`{shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
+        flags = " ".join(f"--ignore {shlex.quote(shown(name))}" for name in trouble)
         raise InvalidArgumentError(
-            f"Column `{_shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
+            f"Column `{shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
         )
 
 
@@ -353,32 +356,21 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
     if len(labels) < 2:
         raise InvalidArgumentError(f"The table must have at least two rows, got {len(labels)}.")
     if len(values) < 2:
-        must = f"must have at least two different values, got '{values[0]}' in all rows"
-        raise InvalidArgumentError(f"The target `{fmt.target}` {must}; name another target.")
+        must = f"must have at least two different values, got '{shown(values[0])}' in all rows"
+        raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {must}; name another target.")
     if fmt.task == "classification" and len(values) > max(2, len(labels) / 2):
         example = next((value for value in values if np.isnan(_number(str(value)))), values[0])
-        got = f"has {len(values)} classes in {len(labels)} rows (such as '{_shown(example)}')"
+        got = f"has {len(values)} classes in {len(labels)} rows (such as '{shown(example)}')"
         way_out = "name another target, or correct what is not a number and use `--task regression`"
-        raise InvalidArgumentError(f"The target `{fmt.target}` {got}; {way_out}.")
+        raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {got}; {way_out}.")
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), [other.lower() for other in names])
     near = [other for other in names if other.lower() in close]
-    return f"near it are {_some(near)}" if near else f"the columns are {_some(names)}"
+    return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 
 def _rows(where: np.ndarray) -> str:
     rows = np.flatnonzero(where) + 1
-    return f"{len(rows)} of {len(where)} rows: {_some(rows, 3)}"
-
-
-def _some(things: Iterable[object], most: int = 10) -> str:
-    words = [_shown(thing) for thing in things]
-    return ", ".join(words[:most] + ["..."] * (len(words) > most))
-
-
-def _shown(thing: object) -> str:
-    """On one line, and not too long, whatever stands in the file."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in str(thing))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return f"{len(rows)} of {len(where)} rows: {some(rows, 3)}"

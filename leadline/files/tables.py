@@ -14,7 +14,7 @@ import numpy as np
 
 from leadline._checks import WRONG, InvalidArgumentError, check_choice, refusing
 from leadline._foreign import shown, some
-from leadline.files.whole import within_memory
+from leadline.files.whole import check_room, within_memory
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -96,7 +96,6 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     With `fmt`, categories keep the characters that stand in the file: where all of them happen to look like numbers
     ("01", "02"), they would lose the zeros otherwise.
     """
-    import pandas as pd
 
     suffix = next((s for s in (*_SEPARATORS, ".parquet") if path.name.lower().endswith(s)), None)
     if suffix is None:
@@ -106,10 +105,7 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
         raise InvalidArgumentError(f"`{path}` must be a file, {got}.")
     try:
         with within_memory(path):
-            if suffix in _SEPARATORS:
-                frame = _read_csv(path, _SEPARATORS[suffix], fmt)
-            else:
-                frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+            frame = _read_csv(path, _SEPARATORS[suffix], fmt) if suffix in _SEPARATORS else _read_parquet(path)
     except InvalidArgumentError:
         raise
     except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
@@ -143,6 +139,17 @@ def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.Da
         # By place, not by name, because a name may stand there twice.
         options["dtype"] = {i: object for i, name in enumerate(names) if name in text}
         return pd.read_csv(path, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
+
+
+def _read_parquet(path: Path) -> "pandas.DataFrame":
+    """If there is less memory than the file says it takes, its reader may end the process, or never end."""
+    import pandas as pd
+    from pyarrow.parquet import read_metadata
+
+    said = read_metadata(path)
+    check_room(4 * 8 * said.num_rows * said.num_columns)  # as it is read, as numbers, all in one, and split
+    check_room(sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups)))
+    return pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
 
 
 def _clean(names: Iterable[object]) -> list[str]:

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import mmap
 import os
 import re
 import secrets
@@ -204,11 +205,17 @@ def within_memory(path: Path) -> Iterator[None]:
     """A file with more in it than there is memory for is one sentence."""
     try:
         yield
-    except (MemoryError, ValueError) as error:
-        if isinstance(error, ValueError) and "C error: out of memory" not in str(error):  # as pandas says it
+    except (MemoryError, OSError, ValueError) as error:
+        of_pandas = "C error: out of memory" in str(error)
+        if not (isinstance(error, MemoryError) or of_pandas or getattr(error, "errno", 0) == errno.ENOMEM):
             raise
         said = f"`{path}` holds more than there is memory for; take fewer rows or columns."
         raise InvalidArgumentError(said) from error
+
+
+def check_room(n_bytes: int) -> None:
+    """Have so much memory for a moment, untouched, or an OSError."""
+    mmap.mmap(-1, max(1, n_bytes)).close()
 
 
 @contextmanager

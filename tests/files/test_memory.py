@@ -58,7 +58,13 @@ def many_equal_rows(path):
     return path
 
 
-@pytest.mark.parametrize("make", [many_rows, a_large_cell, many_equal_rows])
+def a_large_equal_cell(path):
+    path = path.with_suffix(".parquet")
+    pq.write_table(pa.table({"a": ["a" * 300_000_000, "b"], "y": [1, 2]}), path, compression="zstd")
+    return path
+
+
+@pytest.mark.parametrize("make", [many_rows, a_large_cell, many_equal_rows, a_large_equal_cell])
 def test_a_table_that_is_larger_inside_is_one_sentence(tmp_path, make):
     path = make(tmp_path / "table")
     assert path.stat().st_size < 4_000_000

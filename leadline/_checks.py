@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
+from leadline._foreign import on_one_line
+
 LARGEST_INTEGER = 2**31 - 1
 """The largest whole number that the compiled programs hold."""
 
@@ -25,7 +27,7 @@ class InvalidArgumentError(ValueError):
     """
 
     def __init__(self, message: str, argument: str = ""):
-        super().__init__(f"`{argument}` {message}" if argument else message)
+        super().__init__(on_one_line(f"`{argument}` {message}" if argument else message))
         self.argument, self.rest = argument, message
 
 

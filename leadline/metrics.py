@@ -9,22 +9,32 @@ import numpy as np
 
 from leadline._checks import check_integer
 
+UNKNOWN = -1
+"""The number of a class that is not among those which have a probability: rows of it are wrong, whatever is said."""
+
 
 def accuracy(probabilities: np.ndarray, y: np.ndarray) -> float:
     """Percent of rows whose most probable class is the right one."""
     return float(100 * np.mean(probabilities.argmax(axis=1) == y))
 
 
+def log_probability(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """ln p(right class), row by row. A probability of exactly zero counts as the smallest float; that of a class which
+    is not among them (`UNKNOWN`) is none, whose logarithm is minus infinity."""
+    right = np.maximum(probabilities[np.arange(len(y)), y], np.finfo(probabilities.dtype).tiny)
+    return np.where(np.asarray(y) == UNKNOWN, -np.inf, np.log(right))
+
+
 def nll(probabilities: np.ndarray, y: np.ndarray) -> float:
-    """Mean of -ln p(right class), in nats per row. A probability of exactly zero counts as the smallest float."""
-    right = probabilities[np.arange(len(y)), y]
-    return float(-np.mean(np.log(np.maximum(right, np.finfo(probabilities.dtype).tiny))))
+    """Mean of -ln p(right class), in nats per row (see `log_probability`)."""
+    return float(-np.mean(log_probability(probabilities, y)))
 
 
 def brier(probabilities: np.ndarray, y: np.ndarray) -> float:
     """Mean squared distance between the probabilities and the right class, summed over classes: 0 to 2."""
-    target = np.eye(probabilities.shape[1])[y]
-    return float(np.mean(np.sum((probabilities - target) ** 2, axis=1)))
+    y, known = np.asarray(y), np.arange(probabilities.shape[1])
+    distance = np.sum((probabilities - (y[:, None] == known).astype(float)) ** 2, axis=1)
+    return float(np.mean(distance + (y == UNKNOWN)))  # whose own probability is 0 and should be 1
 
 
 def reliability(
@@ -55,7 +65,7 @@ class OfClasses(NamedTuple):
 
     probabilities: np.ndarray
     y: np.ndarray
-    """The right classes, by number."""
+    """The right classes, by number; `UNKNOWN` where it is another."""
 
 
 class OfNumbers(NamedTuple):

@@ -12,8 +12,8 @@ import leadline
 PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
-    *("_version", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods", "inference"),
-    *("metrics", "plots", "datasets", "files", "training", "estimators", "studies", "report", "cli", ""),
+    *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
+    *("inference", "metrics", "plots", "datasets", "files", "training", "estimators", "studies", "report", "cli", ""),
 ]
 """From the top."""
 

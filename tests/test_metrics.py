@@ -78,3 +78,13 @@ def test_the_measures_of_a_regression_are_plain_means():
         {"rmse": 12.5**0.5, "ll_mixture": -1.5, "ll_gaussian": -2.0}
         | {"coverage_50": 0.5, "coverage_90": 0.5, "coverage_95": 1.0}
     )
+
+
+def test_a_class_without_a_probability_is_wrong():
+    y = np.array([0, metrics.UNKNOWN, 1, metrics.UNKNOWN])
+    assert metrics.accuracy(P, y) == 25.0
+    assert metrics.nll(P, y) == np.inf
+    assert metrics.brier(P, y) == pytest.approx(np.mean([0.02, 1 + 0.16 + 0.36, 2 * 0.55**2, 2.0]))
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(metrics.log_probability(P, y), np.log([0.9, 0, 0.45, 0]))
+    assert metrics.ece(P, y) == pytest.approx((0.1 + 0.6 + abs(0 - 0.55) + 1.0) / 4)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from leadline._checks import InvalidArgumentError, naming
+from leadline._foreign import on_one_line
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
 from leadline.backend.device import missing
@@ -40,9 +41,15 @@ app = typer.Typer(
 )
 
 
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines. What commands say goes through here: names from files cannot steer the terminal."""
+    for line in lines:
+        typer.echo(on_one_line(line), err=err)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"leadline {__version__}")
+        say(f"leadline {__version__}")
         raise typer.Exit
 
 
@@ -88,7 +95,7 @@ def say_what_is_begun(checkpoints: Path, quiet: bool) -> None:
     """That a training goes on, and from where."""
     done = epochs_done(checkpoints)
     if done is not None and not quiet:
-        typer.echo(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
+        say(f"going on with the unfinished training in {checkpoints}, from epoch {done}", err=True)
 
 
 def conclude(
@@ -99,7 +106,7 @@ def conclude(
     put_results(out, {**beside, RECORD: record_file(record)}, None if record.interrupted else checkpoints)
     if not quiet:
         wrote = " and ".join(str(out / name) for name in (*beside, RECORD))
-        typer.echo(f"{summarise(record)}\nwrote            {wrote}{more}")
+        say(*summarise(record), f"wrote            {wrote}{more}")
     if record.interrupted:
         raise KeyboardInterrupt
     clear(checkpoints)
@@ -130,6 +137,8 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
         if said := missing():
             _fail(said, 2)
         raise
+    except MemoryError as error:
+        _fail(f"there is not enough memory: {error or 'take fewer rows, restarts or units'}.".replace("..", "."), 1)
     except SystemExit as end:
         if end.code in (0, None) and (why := lost()):
             _fail(f"standard output could not be written: {why}.", 1)
@@ -143,7 +152,7 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Ours is a note to the user; all others look as ever."""
     if issubclass(category, _NOTES):
-        typer.echo(f"leadline: note: {message}", err=True)
+        say(f"leadline: note: {message}", err=True)
     else:
         _show_any_warning(message, category, *where)
 
@@ -153,5 +162,5 @@ _show_any_warning = warnings.showwarning
 
 def _fail(message: str, status: int) -> NoReturn:
     """End with one sentence."""
-    typer.echo(f"leadline: {message}", err=True)
+    say(f"leadline: {message}", err=True)
     sys.exit(status)

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
-from leadline.cli.app import app, conclude, directory, say_what_is_begun
+from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD
@@ -57,7 +57,7 @@ def spiral(
         try:
             conclude(out, checkpoints, fit.record, beside, quiet)
         except InvalidArgumentError as error:  # no reason to lose the record
-            typer.echo(f"leadline: note: {error}", err=True)
+            say(f"leadline: note: {error}", err=True)
             conclude(out, checkpoints, fit.record, {}, quiet)
             (out / PICTURE).unlink(missing_ok=True)  # it is another one's
 
@@ -99,7 +99,7 @@ def reproduce(
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
         if not quiet:
-            typer.echo(f"wrote {', '.join(path.name for path in written)} to {out}")
+            say(f"wrote {', '.join(path.name for path in written)} to {out}")
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _train(sweep: Sweep, out: Path, checkpoint_every: float, quiet: bool) -> boo
     """What is left of a sweep; whether all is done."""
     n_left, n_all = sum(map(len, sweep.missing(out))), len(sweep.jobs)
     if not quiet:
-        typer.echo(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
+        say(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
     with nullcontext() if quiet or not n_left else GridLine() as line:
         return sweep.run(out, line, checkpoint_every)
 
@@ -157,6 +157,6 @@ def uci(
         if not done:
             raise KeyboardInterrupt
         if not quiet:
-            typer.echo(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
+            say(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
             if comparison is not None:
-                typer.echo(f"wrote {comparison}: beside the published tables")
+                say(f"wrote {comparison}: beside the published tables")

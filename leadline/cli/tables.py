@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leadline._checks import InvalidArgumentError
-from leadline.cli.app import app, conclude, directory, ending, say_what_is_begun
+from leadline._foreign import no_formula, shown, some
+from leadline.cli.app import app, conclude, directory, ending, say, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
-from leadline.files.tables import TableFormat, encode, learn_format, read_table, shown, unseen_levels
+from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
+from leadline.files.whole import within_memory
 from leadline.inference.recipes import TABLE
 from leadline.training.settings import Settings
 
@@ -75,7 +77,7 @@ def fit(
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
-            typer.echo(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
+            say(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(parts.x, parts.y)
         model = estimator.model_file()
@@ -117,27 +119,30 @@ def predict(
     if other or (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
-        typer.echo(
-            f"note: column `{shown(name)}` has categories that were not trained on: {', '.join(map(shown, levels))}; "
-            "they count as none of those that were.",
-            err=True,
-        )
-    with ending(), naming_cells(fmt):
+        new = some(levels) if len(levels) <= 10 else f"{some(levels)} ({len(levels):,} in all)"
+        note = f"note: column `{shown(name)}` has categories that were not trained on: {new}"
+        say(f"{note}; they count as none of those that were.", err=True)
+    with ending(), within_memory(table), naming_cells(fmt):
         columns = predictions(estimator, encode(frame, fmt), fmt.target)
     if f"{fmt.target}_" in columns:
         name = shown(fmt.target)
-        typer.echo(f"note: the target is called `{name}`, so the other column of that name is `{name}_`.", err=True)
+        say(f"note: the target is called `{name}`, so the other column of that name is `{name}_`.", err=True)
     import pandas
 
+    predicted = [no_formula(value) for value in columns[fmt.target]]
+    written = pandas.DataFrame({**columns, fmt.target: predicted}).rename(columns=no_formula)
+    if fmt.target not in written or predicted != list(columns[fmt.target]):
+        say("note: text that begins with =, +, - or @ has ' before it, or spreadsheets would run it.", err=True)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        frame = pandas.DataFrame(columns)
-        text = frame.to_csv(index=False)
+        text = written.to_csv(index=False)
         if "\r" in text:  # where it stands alone, Python 3.11 and 3.12 write it without quotes
-            text = frame.to_csv(index=False, quoting=csv.QUOTE_ALL)
-        write_named(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
+            text = written.to_csv(index=False, quoting=csv.QUOTE_ALL)
+        write_named(
+            out, gzip.compress(text.encode(errors="backslashreplace"), mtime=0) if out.suffix == ".gz" else text
+        )
     if not quiet:
-        typer.echo(f"wrote {len(frame)} predictions of `{shown(fmt.target)}` to {out}")
+        say(f"wrote {len(frame)} predictions of `{shown(fmt.target)}` to {out}")
 
 
 @app.command()
@@ -156,7 +161,7 @@ def report(
     path = out or run / "report.html"
     with writing(path):
         check_ours(path.resolve() if out else path)  # a link that was named is followed
-    typer.echo(f"wrote {write_page(read_record(run), path)}")
+    say(f"wrote {write_page(read_record(run), path)}")
 
 
 @app.command()
@@ -188,7 +193,7 @@ def compare(
     depths = [depth_of(name) for name in depth.split(",")]
     with ending():
         rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
-    typer.echo(summarise_comparison(rows, len(parts.x), len(parts.x_test)))
+    say(*summarise_comparison(rows, len(parts.x), len(parts.x_test)))
 
 
 def _read(
@@ -196,17 +201,18 @@ def _read(
 ) -> "tuple[TableFormat, Parts]":
     from leadline.studies.tables import split
 
-    frame = read_table(table)
-    fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
-    return fmt, split(frame, fmt, test, seed)
+    with within_memory(table):
+        frame = read_table(table)
+        fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
+        return fmt, split(frame, fmt, test, seed)
 
 
 def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
-    typer.echo(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{fmt.target}` from")
+    say(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{shown(fmt.target)}` from")
     for column in fmt.columns:
-        typer.echo(f"  {column.name}: {column.words()}")
+        say(f"  {shown(column.name)}: {column.words()}")
     for name, reason in fmt.ignored.items():
-        typer.echo(f"  {name}: left out ({reason})")
+        say(f"  {shown(name)}: left out ({reason})")
 
 
 def _duration(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """The network as scikit-learn's classifier."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,11 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         """What `fit` learns from such rows, which are checked."""
         x, y, weight = self._checked_rows(X, y, sample_weight)
         check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
+        try:
+            classes, labels = np.unique(y, return_inverse=True)
+        except TypeError:
+            kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
+            raise InvalidArgumentError(f"must hold labels of one type, none missing, got {kinds}.", "y") from None
         if len(classes) < 2:
             raise InvalidArgumentError(f"must hold at least two classes, got one class: {classes.tolist()}.", "y")
         if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
@@ -89,11 +94,17 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
         return np.searchsorted(self.classes_, y)
 
     def said_of(self, X: Any, y: Any) -> metrics.OfClasses:
-        """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on are
-        left out."""
-        x, y = np.asarray(X), np.asarray(y)
+        """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on
+        count as wrong."""
+        probabilities, y = self.predict_proba(X), np.asarray(y)
         known = np.isin(y, self.classes_)
-        return metrics.OfClasses(self.predict_proba(x[known]), np.searchsorted(self.classes_, y[known]))
+        if not known.all():
+            got = f"{np.sum(~known)} of {len(y)} rows are of classes that were not trained on"
+            such = f"such as {y[~known].tolist()[0]!r}"
+            warnings.warn(f"{got}, {such}: they count as wrong, and the NLL is infinite.", stacklevel=2)
+        places = np.full(len(y), metrics.UNKNOWN)
+        places[known] = np.searchsorted(self.classes_, y[known])
+        return metrics.OfClasses(probabilities, places)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """Accuracy against confidence on rows that were not trained on."""

@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jaxtyping import PyTree
-from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, check_at_least
 from leadline._identity import is_key
 from leadline.files.ours import is_ours
-from leadline.files.whole import open_regular, put_whole, read_regular, reason, sweep, unpacked
+from leadline.files.whole import open_regular, packed, put_whole, read_regular, reason, sweep, unpacked
 
 T = TypeVar("T")
 
@@ -160,7 +159,7 @@ def epochs_done(folder: Path) -> int | None:
 def encode(trees: dict[str, PyTree], seconds: float) -> bytes:
     """A checkpoint as it is written; random keys as their words."""
     tensors = {name: np.array(_words(leaf), order="C") for name, leaf in _named(trees).items()}
-    return wrapped(save(tensors, metadata={"seconds": repr(seconds)}))
+    return wrapped(packed(tensors, {"seconds": repr(seconds)}))
 
 
 def _words(leaf: Any) -> Any:

@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, refusing
 from leadline._version import __version__
@@ -136,7 +135,7 @@ def check_fits_together(models: Any) -> Model:
 def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     """An estimator's parameters as JSON; what only Python knows is left out."""
     result = {name: value for name, value in parameters.items() if not name.startswith("checkpoint_")}
-    result["callback"] = None
+    result |= {"callback": None, "verbose": False}  # neither decides what is learned
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):
@@ -187,7 +186,7 @@ def file_of(config: dict[str, Any], tensors: Tensors) -> bytes:
     tensors = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     header = {"leadline": __version__, "format": str(FORMAT), "config": json.dumps(config)}
     header["checksum"] = _checksum(header, tensors)
-    return _in_order(save(tensors, metadata=header))
+    return _in_order(whole.packed(tensors, header))
 
 
 def _in_order(content: bytes) -> bytes:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from leadline._checks import LARGEST, WRONG, InvalidArgumentError, check_choice, refusing
+from leadline._foreign import shown, some
 from leadline.backend.numerics import mean_and_scale
+from leadline.files.whole import check_room, within_memory
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -23,10 +25,8 @@ Task = Literal["classification", "regression"]
 TargetKind = Literal["number", "boolean", "text"]
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _NAMELESS = "Unnamed: "
-LONGEST = 60
-"""Characters of a name or a value in a sentence."""
 _TRUTH = {"true": 1.0, "false": 0.0}
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(\b|T\d)|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\b")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Column:
 
     def words(self) -> str:
         """What the column is taken for."""
-        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {_some(self.levels)}"
+        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {some(self.levels)}"
         fill = f'"{self.fill}"' if isinstance(self.fill, str) else f"{self.fill}"
         return words if self.fill is None else f"{words}; missing -> {fill}"
 
@@ -97,7 +97,6 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     With `fmt`, categories keep the characters that stand in the file: where all of them happen to look like numbers
     ("01", "02"), they would lose the zeros otherwise.
     """
-    import pandas as pd
 
     suffix = next((s for s in (*_SEPARATORS, ".parquet") if path.name.lower().endswith(s)), None)
     if suffix is None:
@@ -106,16 +105,16 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
         got = "got a directory; name one file in it" if path.is_dir() else "got none there; check the path"
         raise InvalidArgumentError(f"`{path}` must be a file, {got}.")
     try:
-        if suffix in _SEPARATORS:
-            frame = _read_csv(path, _SEPARATORS[suffix], fmt)
-        else:
-            frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+        with within_memory(path):
+            frame = _read_csv(path, _SEPARATORS[suffix], fmt) if suffix in _SEPARATORS else _read_parquet(path)
+    except InvalidArgumentError:
+        raise
     except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidArgumentError(f"`{path}` must name each column once, got {_some(twice)} repeatedly; rename them.")
+        raise InvalidArgumentError(f"`{path}` must name each column once, got {some(twice)} repeatedly; rename them.")
     if len(frame) == 0:
         raise InvalidArgumentError(f"`{path}` must hold at least one row of values, got none; add rows.")
     return frame.set_axis(names, axis=1)
@@ -143,6 +142,17 @@ def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.Da
         return pd.read_csv(path, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
 
 
+def _read_parquet(path: Path) -> "pandas.DataFrame":
+    """If there is less memory than the file says it takes, its reader may end the process, or never end."""
+    import pandas as pd
+    from pyarrow.parquet import read_metadata
+
+    said = read_metadata(path)
+    check_room(4 * 8 * said.num_rows * said.num_columns)  # as it is read, as numbers, all in one, and split
+    check_room(sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups)))
+    return pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+
+
 def _clean(names: Iterable[object]) -> list[str]:
     return [str(name).strip() or f"{_NAMELESS}{i}" for i, name in enumerate(names)]
 
@@ -158,7 +168,7 @@ def _reason(error: BaseException) -> str:
         return "it is not UTF-8 text; save it as UTF-8"
     if isinstance(error, ParserError) and (row := re.search(r"EOF inside string starting at row (\d+)", str(error))):
         return f"the quote that opens in row {row[1]} never closes; close it"
-    if isinstance(error, ParserError | ParserWarning):
+    if isinstance(error, ParserWarning) or (isinstance(error, ParserError) and "fields" in str(error)):
         line = re.search(r"line (\d+)", str(error))
         where = f"line {line[1]} has" if line else "rows have"
         return f"{where} more fields than the line of column names; check separators and quotes there"
@@ -210,7 +220,7 @@ def encode(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     """Float64 [rows, features]: numbers as they are, one column of 0 and 1 for each level, unseen levels all 0."""
     absent = [column.name for column in fmt.columns if column.name not in frame.columns]
     if absent:
-        lack = f"got none named {_some(absent)}; {_nearest(absent[0], frame.columns)}"
+        lack = f"got none named {some(absent)}; {_nearest(absent[0], frame.columns)}"
         raise InvalidArgumentError(f"The table must have all columns of the training table, {lack}.")
     _check_missing(frame, fmt.columns, "fill them in or fit again with `--impute`")
     blocks = [np.empty((len(frame), 0))]
@@ -306,7 +316,7 @@ def _numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _number(text: str) -> float:
     try:
-        return _TRUTH[text.lower()] if text.lower() in _TRUTH else float(text)
+        return _TRUTH[text.lower()] if text.lower() in _TRUTH else float(text.replace("_", "?"))  # 1_0 is no number
     except ValueError:
         return np.nan
 
@@ -376,20 +386,9 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
 def _nearest(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), [other.lower() for other in names])
     near = [other for other in names if other.lower() in close]
-    return f"near it are {_some(near)}" if near else f"the columns are {_some(names)}"
+    return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 
 def _rows(where: np.ndarray) -> str:
     rows = np.flatnonzero(where) + 1
-    return f"{len(rows)} of {len(where)} rows: {_some(rows, 3)}"
-
-
-def _some(things: Iterable[object], most: int = 10) -> str:
-    words = [shown(thing) for thing in things]
-    return ", ".join(words[:most] + ["..."] * (len(words) > most))
-
-
-def shown(thing: object) -> str:
-    """On one line, and not too long, whatever stands in the file."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in str(thing))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return f"{len(rows)} of {len(where)} rows: {some(rows, 3)}"

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import mmap
 import os
 import re
 import secrets
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 
 from leadline._checks import InvalidArgumentError
 
@@ -201,10 +202,46 @@ def reason(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
 
 
+@contextmanager
+def within_memory(path: Path) -> Iterator[None]:
+    """A file with more in it than there is memory for is one sentence."""
+    try:
+        yield
+    except (MemoryError, OSError, ValueError) as error:
+        of_pandas = "C error: out of memory" in str(error)
+        if not (isinstance(error, MemoryError) or of_pandas or getattr(error, "errno", 0) == errno.ENOMEM):
+            raise
+        said = f"`{path}` holds more than there is memory for; take fewer rows or columns."
+        raise InvalidArgumentError(said) from error
+
+
+def check_room(n_bytes: int) -> None:
+    """Have so much memory for a moment, untouched, or an OSError."""
+    mmap.mmap(-1, max(1, n_bytes)).close()
+
+
+@contextmanager
+def _not_panicking() -> Iterator[None]:
+    """What safetensors raises where there is no memory left is no `Exception`: Rust's panic."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise MemoryError(str(error)) from error
+
+
+def packed(tensors: dict[str, np.ndarray], words: dict[str, str]) -> bytes:
+    """A safetensors file."""
+    with _not_panicking():
+        return save(tensors, metadata=words)
+
+
 def unpacked(content: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """The words and the arrays of a safetensors file; or a ValueError."""
     try:
-        tensors: dict[str, Any] = load(content)
+        with _not_panicking():
+            tensors: dict[str, Any] = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     except KeyError as error:  # which NumPy does not have
         raise ValueError(f"it has numbers of the type {error.args[0]}") from error

@@ -10,8 +10,8 @@ from leadline.report.words import from_to, range_of_widths, restarts_in_words
 BAR = 30
 
 
-def summarise(record: Record) -> str:
-    """The measures, free energy, q(L) as a bar per depth, seconds."""
+def summarise(record: Record) -> list[str]:
+    """Lines: the measures, free energy, q(L) as a bar per depth, seconds."""
     content, lines = record.to_json(), []
     for name, value in record.measures.items():
         measure = MEASURES[name]
@@ -20,7 +20,7 @@ def summarise(record: Record) -> str:
         lines.append(_line(f"test {name}", f"{measure.show(value)}{against}"))
     if lines and record.n_test:
         lines.append(_line("", f"on {record.n_test} rows that were not used for training"))
-    return "\n".join(lines + _learned(record))
+    return lines + _learned(record)
 
 
 def _line(name: str, text: str) -> str:
@@ -53,7 +53,7 @@ def _learned(record: Record) -> list[str]:
     return lines
 
 
-def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -> str:
+def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -> list[str]:
     """A line per family, the lowest free energy marked."""
     best = min(row["free_energy"] for row in rows)
     columns = (f"free energy ({n_rows} rows)", f"test NLL ({n_test} rows)")
@@ -65,4 +65,4 @@ def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -
             f"{row['depth']!s:12s} {row['free_energy']:15.1f} ± {row['free_energy_error']:6.1f}{mark} {nll:>26s} "
             f"{row['depth_mean']:7.2f} ± {row['depth_std']:.2f} {row['epochs']:7d}"
         )
-    return "\n".join([*lines, "* lowest; the errors are those of the Monte Carlo estimate and of the test rows' mean"])
+    return [*lines, "* lowest; the errors are those of the Monte Carlo estimate and of the test rows' mean"]

@@ -10,12 +10,13 @@ from sklearn.model_selection import train_test_split
 
 from leadline import metrics
 from leadline._checks import InvalidArgumentError
+from leadline._foreign import shown
 from leadline.backend.device import backend, n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.base import NoPredictionError, check_said
 from leadline.files.records import Record
-from leadline.files.tables import TableFormat, encode, shown, targets
+from leadline.files.tables import TableFormat, encode, targets
 from leadline.inference.model import run_model
 from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.recipes import TABLE
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 HISTORY_ROWS = 200
 """Epochs that a record keeps of the history."""
 
-NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every")
+NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every", "verbose")
 """Parameters that decide nothing about the result."""
 
 COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
@@ -54,7 +55,8 @@ class Parts:
 
 
 def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -> Parts:
-    """Keep a share of the rows apart; classes in proportion where they have enough rows."""
+    """Keep a share of the rows apart; classes in proportion where they have enough rows, and of every class at least
+    one to train on."""
     if not 0 <= test < 1:
         raise InvalidArgumentError(f"`test` must be a share of the rows from 0 to below 1, got {test}.")
     x, y = encode(frame, fmt), targets(frame, fmt)
@@ -64,8 +66,14 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     if len(x) - n_test < 2:
         raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
     counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
+    if len(x) - n_test < len(counts):
+        got = f"got {test} of {len(x)} rows with {len(counts)} classes"
+        raise InvalidArgumentError(f"`test` must leave a row of every class to train on, {got}.")
     stratify = y if counts.min() >= 2 and n_test >= len(counts) else None
-    train, kept = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
+    rows: Any = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
+    train, kept = rows
+    if fmt.task == "classification":
+        _give_back(y, train, kept)
     mean, scale = mean_and_scale(x[train])
     far = np.zeros_like(x)
     with np.errstate(over="ignore"):
@@ -73,6 +81,14 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     with naming_cells(fmt):
         check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,))
     return Parts(x[train], y[train], x[kept], y[kept])
+
+
+def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
+    """Have a row of every class among those to train on: it changes places with one whose class has more there."""
+    classes, first = np.unique(y[kept], return_index=True)
+    lacking = first[~np.isin(classes, y[train])]
+    spare = np.setdiff1d(np.arange(len(train)), np.unique(y[train], return_index=True)[1])[: len(lacking)]
+    train[spare], kept[lacking] = kept[lacking], train[spare]
 
 
 @contextmanager
@@ -255,7 +271,8 @@ def compare_depths(
         row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, COMPARED)}
         row["free_energy_error"] = _free_energy_error(estimator, parts.x, parts.y)
         row["nll"] = float(-log_p.mean()) if len(log_p) else None
-        row["nll_error"] = float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if len(log_p) > 1 else None
+        known = len(log_p) > 1 and np.isfinite(log_p).all()
+        row["nll_error"] = float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if known else None
         rows.append(row)
     return rows
 
@@ -266,8 +283,7 @@ def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.nd
     said = estimator.said_of(x, y)
     if isinstance(said, metrics.OfNumbers):
         return said.log_mixture
-    chosen = said.probabilities[np.arange(len(said.y)), said.y]
-    return np.log(np.maximum(chosen, np.finfo(np.float32).tiny))
+    return metrics.log_probability(*said)
 
 
 def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> float:

@@ -9,6 +9,7 @@ import pytest
 from leadline import DepthClassifier, load
 from leadline.files.tables import TableFormat, encode, read_table
 from tests.cli.test_spirals import leadline
+from tests.promises.command import leadline as run
 
 SMALL = ("--width", 4, "--restarts", 2, "--epochs", 30)
 
@@ -63,6 +64,72 @@ def test_predict_writes_what_the_model_says(classes):
     np.testing.assert_allclose(written, expected, rtol=1e-5)  # six digits are written
     assert [row["kind"] for row in rows] == model.classes_[expected.argmax(axis=1)].tolist()
     assert set(rows[0]) == {"kind", "p(big)", "p(small)", "noise_nats", "weights_nats", "depth_nats"}
+
+
+STRANGE = {
+    "a title": "\x1b]0;title\x07\x9b2J",
+    "two lines": "x\nleadline: note: all is well",
+    "a formula": '=HYPERLINK("http://a.b";"c")',
+    "another": "-a",
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_names_from_a_file_steer_no_terminal_and_run_in_no_spreadsheet(tmp_path, kind):
+    """The names of columns, of a level, of a class, and of the file."""
+    strange = STRANGE[kind]
+    rng = np.random.default_rng(0)
+    rows = [[strange, "colour", f"{strange} too"]]
+    rows += [[rng.normal(), ["red", strange][i % 2], ["no", strange, strange][i % 3]] for i in range(40)]
+    path = tmp_path / f"{strange.replace('/', '')}.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    out = tmp_path / strange.replace("/", "")
+    small = ("--epochs", 3, "--restarts", 1, "--width", 4)
+    said = [
+        run("fit", path, "--target", f"{strange} too", "--out", out, *small),
+        run("report", out),
+        run("compare", path, "--target", f"{strange} too", *small, "--depth", "0"),
+        run("fit", path, "--target", "neither", "--out", tmp_path / "other"),
+        run("fit", path, "--target", "colour", "--ignore", "neither", "--out", tmp_path / "other"),
+        run("predict", out, path, "--out", path),
+    ]
+    with path.open("a", newline="") as file:
+        csv.writer(file).writerow([1, f"new {strange}", "no"])
+    said.append(run("predict", out, path, "--out", tmp_path / "p.csv"))
+    assert [done.code for done in said] == [0, 0, 0, 2, 2, 2, 0]
+    for done in said:
+        assert all(line.isprintable() for line in (done.out + done.err).split("\n"))
+        assert not any(line.startswith("leadline: note: all is well") for line in (done.out + done.err).splitlines())
+    with (tmp_path / "p.csv").open(newline="") as file:
+        [head, *predicted] = csv.reader(file)
+    guarded = f"'{strange}" if "formula" in kind or kind == "another" else strange
+    assert head[0] == f"{guarded} too"
+    assert {row[0] for row in predicted} <= {"no", guarded}
+    assert guarded in {row[0] for row in predicted}
+    assert ("spreadsheets would run it" in said[-1].err) == (guarded != strange)
+
+
+def test_a_note_of_many_levels_is_cut(classes, tmp_path):
+    directory, _ = classes
+    (tmp_path / "new.csv").write_text("colour,size\n" + "".join(f"colour {i},1\n" for i in range(50_000)))
+    done = run("predict", directory / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert done.code == 0
+    assert "colour 0, colour 1, colour 10, colour 100" in done.err
+    assert "(50,000 in all); they count as none" in done.err
+    assert len(done.err) < 400
+
+
+def test_quiet_changes_no_bit(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    written = []
+    for more in ((), ("--quiet",)):
+        out = tmp_path / f"run{len(more)}"
+        assert run("fit", tmp_path / "a.csv", "--target", "y", "--out", out, *SMALL, *more).code == 0
+        record = json.loads((out / "record.json").read_text())
+        del record["seconds"]
+        written.append(((out / "model.safetensors").read_bytes(), record))
+    assert written[0] == written[1]
 
 
 def test_report_is_one_page(classes, monkeypatch):

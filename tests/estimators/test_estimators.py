@@ -515,6 +515,9 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
     three.n_features_in_ = 3  # which is all that is looked at before
     cases = {
         "`y` must hold at least two classes, got one class: [1].": lambda: brief().fit(X, np.ones(74, int)),
+        "`y` must hold labels of one type, none missing, got NoneType, str.": lambda: brief().fit(X, ["a", None] * 37),
+        "`width` must be a whole number of at least 1, got '4'.": lambda: brief(width="4").fit(X, Y),
+        "`n_restarts` must be a whole number of at least 1, got '4'.": lambda: brief(n_restarts="4").fit(X, Y),
         "`coverage` must lie between 0 and 1, got 1.5.": lambda: reg.predict_interval(LINE, coverage=1.5),
         "`coverage` must lie between 0 and 1, got 0.": lambda: reg.predict_interval(LINE, coverage=0),
         "`X` must have two columns to draw its plane, got 3.": lambda: three.plot_decision(np.ones((9, 3)), Y[:9]),

@@ -34,6 +34,6 @@ def test_a_record_is_read_and_drawn(name):
     record = Record.from_json(content)
     assert {key: value for key, value in record.to_json().items() if key != "block"} == content
     assert "<h2>How well it predicts</h2>" in page(record)
-    assert "test accuracy" in summarise(record)
+    assert "test accuracy" in "\n".join(summarise(record))
     if record.table:
         assert TableFormat.from_json(record.table).target == "kind"

@@ -176,6 +176,13 @@ def test_the_task_follows_from_the_target(tmp_path, values, task, labels):
     assert isinstance(got.tolist()[0], type(labels[0]))
 
 
+def test_a_number_with_an_underscore_is_text(tmp_path):
+    frame = read(tmp_path, "x,y\n1_0,1_0\n10,10\n1_0,10\n10,1_0\n")
+    fmt = learn_format(frame, "y")
+    assert fmt.columns[0].levels == ("10", "1_0")
+    assert targets(frame, fmt).tolist() == ["1_0", "10", "10", "1_0"]
+
+
 def test_the_task_can_be_chosen(tmp_path):
     frame = read(tmp_path, "x,y,z\n1,3,0.5\n2,3,1.5\n3,4,0.5\n4,4,2.5\n")
     assert targets(frame, learn_format(frame, "y", task="regression")).dtype == np.float64
@@ -213,6 +220,7 @@ def test_labels_have_one_type_in_every_file(tmp_path):
         ("x,y\n1,a\n-inf,b\n", {}, "Column `x` must hold finite numbers, got '-inf' in row 2"),
         ("x,c,y\n1,,a\n,u,b\n3,v,a\n4,,b\n", {}, "`x` (1 of 4 rows: 2), `c` (2 of 4 rows: 1, 4)"),
         ("x,y\n2020-01-31,a\n2020-02-28,b\n", {}, "dates such as '2020-01-31'"),
+        ("x,y\n2024-01-31T10:00,a\n2024-02-28T11:30:00.5Z,b\n", {}, "dates such as '2024-01-31T10:00'"),
         ("x,y\n31.1.2020,a\n28.2.2020,b\n", {}, "leave it out with `--ignore x`"),
     ],
 )

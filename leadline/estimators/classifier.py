@@ -43,12 +43,13 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
         x, y, weight = self._checked_rows(X, y, sample_weight)
+        labels = y.tolist() if y.dtype == object else []
+        kinds = {"str" if isinstance(label, str) else type(label).__name__ for label in labels}
+        if "NoneType" in kinds or ("str" in kinds and len(kinds) > 1):
+            got = ", ".join(sorted(kinds))
+            raise InvalidArgumentError(f"must hold labels of one type, none missing, got {got}.", "y")
         check_classification_targets(y)
-        try:
-            classes, labels = np.unique(y, return_inverse=True)
-        except TypeError:
-            kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
-            raise InvalidArgumentError(f"must hold labels of one type, none missing, got {kinds}.", "y") from None
+        classes, labels = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise InvalidArgumentError(f"must hold at least two classes, got one class: {classes.tolist()}.", "y")
         if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):

@@ -516,6 +516,10 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
     cases = {
         "`y` must hold at least two classes, got one class: [1].": lambda: brief().fit(X, np.ones(74, int)),
         "`y` must hold labels of one type, none missing, got NoneType, str.": lambda: brief().fit(X, ["a", None] * 37),
+        "`y` must hold labels of one type, none missing, got NoneType, int.": lambda: brief().fit(X, [None, 1] * 37),
+        "`y` must hold labels of one type, none missing, got int, str.": lambda: brief().fit(
+            X, np.array(["a", 1] * 37, object)
+        ),
         "`width` must be a whole number of at least 1, got '4'.": lambda: brief(width="4").fit(X, Y),
         "`n_restarts` must be a whole number of at least 1, got '4'.": lambda: brief(n_restarts="4").fit(X, Y),
         "`coverage` must lie between 0 and 1, got 1.5.": lambda: reg.predict_interval(LINE, coverage=1.5),

@@ -55,6 +55,8 @@ def of_the_system(frame: FrameType, event: str, function: Any) -> bool:
     """A call of the system's by Leadline, or for it, that writes."""
     if event != "c_call" or getattr(function, "__name__", "") not in WRITES:
         return False
+    if isinstance(getattr(function, "__self__", None), str | bytes):  # which replace letters
+        return False
     caller: FrameType | None = frame
     while caller is not None and not caller.f_code.co_filename.startswith(f"{PACKAGE}/files/"):
         caller = caller.f_back

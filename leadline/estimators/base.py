@@ -82,8 +82,8 @@ class DepthEstimator(Options, BaseEstimator):
     early_stopping : whether the validation likelihood decides the number of epochs. Otherwise it is `max_iter`, on all
         rows.
     validation_fraction : of the rows, held out from every restart for that purpose. Restarts of one kind hold out other
-        rows each, predicted then by networks that have not seen them: this tells how much to believe each kind, and
-        how sure all may be together. (Where there are no kinds, for numbers all hold out the same rows.)
+        rows each, so that every row is predicted by networks that have not seen it: these tell how much to believe each
+        kind, and how sure all may be together. (Where there are no kinds, for numbers all hold out the same rows.)
         Default: one over the number of restarts of a kind, a quarter at most; a tenth where there is one of each.
     random_state : seed; the same seed gives the same bits on one CPU.
     warm_start : whether `fit` starts from the network that the last `fit` left.

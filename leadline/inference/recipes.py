@@ -207,9 +207,9 @@ TABLE = replace(
     initial_depth=(0.5, 0.4),
     initial_scale=0.2,
     depth_learning_rate=0.0005,
-    n_restarts=6,
+    n_restarts=12,
 )
-"""What the estimators take: cold and warm networks, shallow and deep ones, two of each, and the rows decide. Chosen on
+"""What the estimators take: cold and warm networks, shallow and deep ones, four of each, and the rows decide. Chosen on
 the choosing half of the tables of docs/tables.md."""
 
 RECIPES = {recipe.name: recipe for recipe in (LEADLINE, TABLE, PUBLISHED, WRITTEN)}

@@ -30,7 +30,7 @@ def clf():
 
 def test_every_row_is_held_out_once_from_every_kind():
     """Twelve restarts of three kinds: four parts, each held out from one of each kind."""
-    est = DepthClassifier(**SETTINGS, n_restarts=12)
+    est = DepthClassifier(**SETTINGS)
     problem = est.problem(X, NOISY)
     assert problem.validation == 0.25
     trained = train(problem, dataclasses.replace(est.settings(1), epochs=2, own_length=True))
@@ -44,9 +44,9 @@ def test_every_row_is_held_out_once_from_every_kind():
 
 
 def test_a_prediction_is_that_of_the_restarts_by_their_shares_softened(clf):
-    assert clf.restart_shares_.shape == (6,)
+    assert clf.restart_shares_.shape == (12,)
     assert clf.restart_shares_.sum() == pytest.approx(1)
-    np.testing.assert_allclose(clf.restart_shares_[:3], clf.restart_shares_[3:])  # those of a kind are equal
+    np.testing.assert_allclose(clf.restart_shares_[:3], clf.restart_shares_[9:])  # those of a kind are equal
     restarts = clf._restarts
     each = predict.predict(clf.model_, clf._checked(X), n_samples=restarts.samples_each, key=restarts.keys())
     expected = softened(np.tensordot(clf.restart_shares_, each.astype(float), axes=1), clf.spread_[0])
@@ -80,7 +80,7 @@ def test_one_kind_alone_and_one_restart_alone():
     np.testing.assert_array_equal(alone.restart_shares_, [1.0])
     assert alone.restart_temperatures_ == RECIPES["table"].kinds[0].temperature
     without = DepthClassifier(**SETTINGS, early_stopping=False).fit(X, NOISY)  # no rows are held out
-    np.testing.assert_allclose(without.restart_shares_, 1 / 6, rtol=MANY_SUMS)
+    np.testing.assert_allclose(without.restart_shares_, 1 / 12, rtol=MANY_SUMS)
     np.testing.assert_array_equal(without.spread_, [1.0])
 
 
@@ -90,8 +90,8 @@ def test_the_noise_of_some_restarts_is_constant_and_of_others_not(tmp_path):
     reg = DepthRegressor(width=8, random_state=0).fit(x, y)
     assert reg.noise == "auto"
     kinds = RECIPES["table"].suited(reg.model_.likelihood).kinds
-    opens = np.array([kind.noise == "input" for kind in kinds] * 2)
-    assert 0 < opens.sum() < 6
+    opens = np.array([kind.noise == "input" for kind in kinds] * 4)
+    assert 0 < opens.sum() < 12
     np.testing.assert_array_equal(np.asarray(reg.model_.likelihood.opening), 1000 * opens)
     ends = np.array([[-0.5], [0.5]])
     _, noise = predict.sample_outputs(
@@ -124,7 +124,7 @@ def test_without_kinds_there_is_one_noise():
 
 
 def test_an_evaluation_is_calibrated_as_an_estimator_is():
-    est = DepthClassifier(**SETTINGS, n_restarts=12)
+    est = DepthClassifier(**SETTINGS)
     problem = dataclasses.replace(est.problem(X, NOISY), test=(X, NOISY))
     trained = train(problem, dataclasses.replace(est.settings(1), own_length=True))
     [fit] = evaluate([problem], trained, brief=True)

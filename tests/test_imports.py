@@ -19,7 +19,7 @@ ROOMS = [
 
 INSIDE = {
     "backend": [
-        *("numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
+        *("forks", "numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
         *("kernels", ""),
     ],
     "depth": ["base", "*", ""],

@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, check_at_least
 from leadline._identity import is_key
+from leadline.backend.forks import on_device
 from leadline.files.ours import is_ours
 from leadline.files.whole import open_regular, put_whole, read_regular, reason, sweep, unpacked
 
@@ -212,6 +213,6 @@ def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], 
             sizes[free] = said.setdefault(tree, array.shape[free])
         if array.dtype != expected.dtype or list(array.shape) != sizes:
             raise DamagedError(f"its {name} is of another kind")
-        array: Any = array if isinstance(leaf, np.ndarray) else jax.device_put(array)
+        array: Any = array if isinstance(leaf, np.ndarray) else on_device(array)
         leaves.append(jax.random.wrap_key_data(array) if is_key(leaf) else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves), seconds

@@ -11,12 +11,12 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import save
 
 from leadline._checks import InvalidArgumentError, refusing
 from leadline._version import __version__
+from leadline.backend.forks import on_device
 from leadline.depth import FixedDepth
 from leadline.depth.base import FAMILIES, DepthDistribution
 from leadline.files import whole
@@ -84,7 +84,7 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
         if "module" in given:
             value = rebuild(given, tensors)
         else:
-            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
+            value = on_device(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
         object.__setattr__(module, field.name, value)
     return module
 

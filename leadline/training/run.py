@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PyTree
 
-from leadline.backend.compilation import jit_lightly
+from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
 from leadline.training.checkpoint import Checkpoint
@@ -201,7 +201,7 @@ def copied(state: TrainingState) -> TrainingState:
     return state if state.is_native else _copied(state)
 
 
-_copied = eqx.filter_jit(lambda state: jax.tree.map(jnp.copy, state))
+_copied = jit(lambda state: jax.tree.map(jnp.copy, state))
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:

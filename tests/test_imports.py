@@ -13,7 +13,7 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods", "inference"),
-    *("metrics", "plots", "datasets", "files", "training", "estimators", "studies", "report", "cli", ""),
+    *("metrics", "plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
 ]
 """From the top."""
 

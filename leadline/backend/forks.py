@@ -2,12 +2,10 @@
 
 import os
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
-
-T = TypeVar("T")
 
 _ALIGNED = 64
 """Bytes; an array that begins at a multiple of so many is taken as it is, without a thread that copies it."""
@@ -46,7 +44,7 @@ def check_threads() -> None:
         )
 
 
-def on_device(tree: T) -> T:
+def on_device(tree: Any) -> Any:
     """NumPy's arrays as JAX keeps them, after a fork, too."""
     return jax.device_put(jax.tree.map(_aligned, tree) if is_forked() else tree)
 

@@ -98,7 +98,7 @@ class Checkpoints:
         for path in reversed(self._files()):
             try:
                 return understood(*decode(read_regular(path), like))
-            except (OSError, DamagedError) as error:
+            except (OSError, MemoryError, DamagedError) as error:
                 said = f"Cannot go on from the checkpoint {path}: {reason(error)}. Trying the one before."
                 warnings.warn(said, CheckpointWarning, stacklevel=2)
                 if isinstance(error, DamagedError) and is_checkpoint(path):
@@ -141,7 +141,7 @@ def clear(folder: Path, arguments: bool = True) -> None:
 @contextmanager
 def given_up(folder: Path) -> Iterator[None]:
     """Without the checkpoints in a directory, for the sake of the room they take; the last comes back on an error."""
-    last = {path: path.read_bytes() for path in _named_so(folder)[-1:] if is_checkpoint(path)}
+    last = {path: read_regular(path) for path in _named_so(folder)[-1:] if is_checkpoint(path)}
     clear(folder, arguments=False)
     try:
         yield

@@ -86,6 +86,7 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
         else:
             value = on_device(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
         object.__setattr__(module, field.name, value)
+    getattr(module, "__check_init__", lambda: None)()  # as Equinox does with one that is built
     return module
 
 
@@ -208,9 +209,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
         raise InvalidArgumentError(f"`path`: there is no model file {path}.") from error
     except OSError as error:
         raise InvalidArgumentError(f"`path`: {path} cannot be read: {whole.reason(error)}.") from error
-    except MemoryError as error:
-        raise InvalidArgumentError(f"`path`: {path} is larger than the memory that is left.") from error
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {whole.reason(error)}.") from error
     if "leadline" not in header or not re.fullmatch("[0-9]{1,9}", header.get("format", "")):
         raise InvalidArgumentError(f"`path`: {path} is a safetensors file, but not one of Leadline's.")

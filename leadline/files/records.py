@@ -128,7 +128,7 @@ def read_record(out: Path) -> Record:
         content = json.loads(read_regular(path, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise InvalidArgumentError(f"`run`: {path} cannot be read: {reason(error)}.") from error
     if not isinstance(content, dict) or "depth_pmf" not in content:
         raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")
@@ -140,8 +140,8 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
     """The rows of a table, all of them text; none if there is no such file. It must have the columns, if given."""
     if not path.exists():
         return []
-    with reading(path), path.open(newline="") as file:
-        table = csv.DictReader(file)
+    with reading(path):
+        table = csv.DictReader(io.StringIO(read_regular(path, MOST_BYTES).decode(), newline=""))
         rows = list(table)
         if columns is not None and list(table.fieldnames or []) != list(columns):
             raise InvalidArgumentError(

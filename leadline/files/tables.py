@@ -8,11 +8,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 import numpy as np
 
 from leadline._checks import WRONG, InvalidArgumentError, check_choice, refusing
+from leadline.files.whole import NO_MEMORY, open_regular, open_text
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -101,15 +102,18 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     suffix = next((s for s in (*_SEPARATORS, ".parquet") if path.name.lower().endswith(s)), None)
     if suffix is None:
         raise InvalidArgumentError(f"`{path}` must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.")
-    if not path.is_file():
-        got = "got a directory; name one file in it" if path.is_dir() else "got none there; check the path"
-        raise InvalidArgumentError(f"`{path}` must be a file, {got}.")
     try:
         if suffix in _SEPARATORS:
-            frame = _read_csv(path, _SEPARATORS[suffix], fmt)
+            with open_text(path) as file:
+                frame = _read_csv(file, suffix, fmt)
         else:
-            frame = pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
-    except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
+            with open_regular(path) as file:
+                frame = pd.read_parquet(file, engine="pyarrow").reset_index(drop=True)
+    except IsADirectoryError as error:
+        raise InvalidArgumentError(f"`{path}` must be a file, got a directory; name one file in it.") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidArgumentError(f"`{path}` must be a file, got none there; check the path.") from error
+    except (*WRONG, ImportError, RuntimeError, Warning, zlib.error, MemoryError) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -120,18 +124,21 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     return frame.set_axis(names, axis=1)
 
 
-def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.DataFrame":
+def _read_csv(file: BinaryIO, suffix: str, fmt: TableFormat | None) -> "pandas.DataFrame":
     import pandas as pd
 
     # Whole columns at once (low_memory) and no row names (index_col), so that no row changes how another is read;
     # utf-8-sig drops the mark that Excel puts first.
     options: dict[str, Any] = {"low_memory": False, "index_col": False, "encoding": "utf-8-sig"}
-    options |= {"sep": separator, "skipinitialspace": True}
+    options |= {"sep": _SEPARATORS[suffix], "skipinitialspace": True}
+    options |= {"compression": "gzip" if suffix.endswith(".gz") else None}
     first: dict[str, Any] = {"header": None, "nrows": 1, "dtype": object, "keep_default_na": False}
-    header = pd.read_csv(path, **options, **first)
+    header = pd.read_csv(file, **options, **first)
     if header.shape[1] == 1 and ";" in header.iloc[0, 0]:
         options["sep"] = ";"
-        header = pd.read_csv(path, **options, **first)
+        file.seek(0)
+        header = pd.read_csv(file, **options, **first)
+    file.seek(0)
     names = _clean(header.iloc[0])
     text = {column.name for column in fmt.columns if column.kind == "category"} if fmt else set()
     text |= {fmt.target} if fmt and fmt.target_kind == "text" else set()
@@ -139,7 +146,7 @@ def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.Da
         warnings.simplefilter("error", pd.errors.ParserWarning)  # what it says of rows longer than the header
         # By place, not by name, because a name may stand there twice.
         options["dtype"] = {i: object for i, name in enumerate(names) if name in text}
-        return pd.read_csv(path, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
+        return pd.read_csv(file, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
 
 
 def _clean(names: Iterable[object]) -> list[str]:
@@ -157,10 +164,12 @@ def _reason(error: BaseException) -> str:
         return "it is not UTF-8 text; save it as UTF-8"
     if isinstance(error, ParserError) and (row := re.search(r"EOF inside string starting at row (\d+)", str(error))):
         return f"the quote that opens in row {row[1]} never closes; close it"
-    if isinstance(error, ParserError | ParserWarning):
+    if isinstance(error, ParserError | ParserWarning) and "out of memory" not in str(error):
         line = re.search(r"line (\d+)", str(error))
         where = f"line {line[1]} has" if line else "rows have"
         return f"{where} more fields than the line of column names; check separators and quotes there"
+    if isinstance(error, MemoryError):
+        return f"{NO_MEMORY}; check the file"
     words = getattr(error, "strerror", None) or re.split(r"\.\s|\n", str(error))[0].rstrip(".")
     return f"{words}; check the file"
 
@@ -363,8 +372,9 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names])
-    near = [other for other in names if other.lower() in close]
+    words = {other: other[:LONGEST].lower() for other in names}  # whatever stands in a file, it does not take long
+    close = difflib.get_close_matches(name[:LONGEST].lower(), words.values())
+    near = [other for other in names if words[other] in close]
     return f"near it are {_some(near)}" if near else f"the columns are {_some(names)}"
 
 

@@ -321,7 +321,7 @@ def test_a_pipe_a_device_and_a_file_without_end_are_refused_at_once(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (2**39, limits[1]))
     try:
-        assert said_of(tmp_path / "sparse").endswith("is larger than the memory that is left.")
+        assert said_of(tmp_path / "sparse").endswith("cannot be read: it is larger than the memory that is left.")
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 

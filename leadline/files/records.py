@@ -15,6 +15,11 @@ from leadline.files.directories import RECORD, write_whole
 from leadline.files.whole import MOST_BYTES, read_regular, reason
 from leadline.metrics import MEASURES, measures_of
 
+MOST_ENTRIES = 4096
+"""Of a list in a record, but for what a table has many of: restarts, layers and epochs are fewer."""
+
+_MANY = ("columns", "table", "classes", "class_shares")
+
 
 @dataclass(frozen=True)
 class Record:
@@ -94,6 +99,9 @@ class Record:
         """What a file says, of this version or of an older one; what this version does not know is passed over."""
         known = {one.name for one in fields(Record)} - {"measures"}
         own = {name: value for name, value in content.items() if name in known}
+        for name, value in own.items():
+            if name not in _MANY and _longest(value) > MOST_ENTRIES:
+                raise ValueError(f"its {name} has more than {MOST_ENTRIES} entries")
         return Record(**own, measures={name: content[name] for name in MEASURES if content.get(name) is not None})
 
     def row(self, columns: Sequence[str]) -> dict[str, Any]:
@@ -111,6 +119,13 @@ def columns_of(kind: str, settings: Sequence[str], more: Sequence[str]) -> tuple
 def record_file(record: Record) -> bytes:
     """What stands in record.json; a number that is not finite, which JSON does not know, is null."""
     return (json.dumps(_finite(record.to_json()), indent=1, allow_nan=False) + "\n").encode()
+
+
+def _longest(value: Any) -> int:
+    """The entries of the longest list in a value."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return max([len(value), *map(_longest, value)]) if isinstance(value, list) else 0
 
 
 def _finite(value: Any) -> Any:

@@ -57,8 +57,8 @@ def refusing(words: str) -> Iterator[None]:
     except InvalidArgumentError:
         raise
     except WRONG as error:
-        in_words = isinstance(error, ValueError | OSError) and str(error)
-        raise InvalidArgumentError(f"{words}: {str(error).rstrip('.') if in_words else repr(error)}.") from error
+        said = isinstance(error, ValueError | OSError) and (getattr(error, "strerror", "") or str(error))
+        raise InvalidArgumentError(f"{words}: {said.rstrip('.') if said else repr(error)}.") from error
 
 
 def is_traced(value: Any) -> bool:

@@ -2,11 +2,13 @@
 
 import os
 import warnings
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
 
 from leadline._checks import InvalidArgumentError, check_at_least, check_integer
+from leadline.files.whole import open_text, reason
 
 NOISE_SCALE = 0.02
 
@@ -82,10 +84,10 @@ def _uci_folder(path: str | os.PathLike[str], name: str) -> Path:
 
 def _numbers(path: Path) -> np.ndarray:
     try:
-        with warnings.catch_warnings(action="ignore"):  # of an empty file; it is refused below
-            numbers = np.loadtxt(path, ndmin=2)
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"`path`: {path} cannot be read: {error}.") from error
+        with warnings.catch_warnings(action="ignore"), open_text(path) as file:  # of an empty file, refused below
+            numbers = np.loadtxt(TextIOWrapper(file, "utf-8"), ndmin=2)
+    except (OSError, ValueError, MemoryError) as error:
+        raise InvalidArgumentError(f"`path`: {path} cannot be read: {reason(error)}.") from error
     if not (numbers.size and np.all(np.isfinite(numbers))):
         raise InvalidArgumentError(f"`path`: {path} must hold numbers, all of them finite.")
     return numbers

@@ -1,5 +1,6 @@
 """The spiral against its definition."""
 
+import os
 import warnings
 
 import numpy as np
@@ -86,6 +87,21 @@ def test_a_split_is_the_rows_and_columns_that_the_files_name(tmp_path):
         ("index_target", "[0.0, 1.0]"): "must name one column, got 2",
         ("data", "[[1.0, np.nan, 2.0]]"): "must hold numbers, all of them finite",
     }
+    for name in ("index_features", "index_train_0", "data"):
+        path = folder / f"{name}.txt"
+        for kind, why in (("pipe", "it is no regular file"), ("device", "it is no r"), ("holes", "there are holes")):
+            path.unlink()
+            if kind == "pipe":
+                os.mkfifo(path)
+            elif kind == "device":
+                path.symlink_to("/dev/zero")
+            else:
+                path.touch()
+                os.truncate(path, 2**40)
+            with pytest.raises(InvalidArgumentError, match=why if kind == "holes" or name != "data" else "with a data"):
+                load_uci(tmp_path, "toy", 0)
+        path.unlink()
+        np.savetxt(path, files[name])
     for (name, numbers), message in wrong.items():
         np.savetxt(folder / f"{name}.txt", eval(numbers))
         with pytest.raises(InvalidArgumentError, match=message):

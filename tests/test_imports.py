@@ -13,13 +13,13 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
-    *("inference", "metrics", "plots", "datasets", "files", "training", "estimators", "studies", "report", "cli", ""),
+    *("inference", "metrics", "plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
 ]
 """From the top."""
 
 INSIDE = {
     "backend": [
-        *("numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
+        *("forks", "numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
         *("kernels", ""),
     ],
     "depth": ["base", "*", ""],

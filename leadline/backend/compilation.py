@@ -8,11 +8,14 @@ import warnings
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+
+from leadline.backend.forks import check_threads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,9 +30,21 @@ _OF_ZLIB = b"\x78"
 """How what JAX packs with zlib begins."""
 
 
+def jit(function: Callable[P, T], **options: Any) -> Callable[P, T]:
+    """`eqx.filter_jit`, or one sentence where it would wait for ever."""
+    compiled = eqx.filter_jit(function, **options)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_threads()
+        return compiled(*args, **kwargs)
+
+    return call
+
+
 def jit_lightly(function: Callable[P, T], **options: Any) -> Callable[P, T]:
-    """`eqx.filter_jit` for what runs briefly: half to two thirds of the compile time, for slower code."""
-    return eqx.filter_jit(function, compiler_options={"xla_backend_optimization_level": 1}, **options)  # pyright: ignore[reportCallIssue]
+    """`jit` for what runs briefly: half to two thirds of the compile time, for slower code."""
+    return jit(function, compiler_options={"xla_backend_optimization_level": 1}, **options)
 
 
 class ProgramsNotKeptWarning(UserWarning):

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from leadline.backend.forks import in_use
 from leadline.backend.native import library
 
 MOST_UNITS = 64
@@ -57,6 +58,7 @@ def backend() -> Backend:
 
     `LEADLINE_KERNELS=0` in the environment leaves everything on a GPU to XLA, `LEADLINE_NATIVE=0` on a CPU.
     """
+    in_use()
     if _PRETENDED:
         return _PRETENDED[-1]
     device = jax.config.jax_default_device  # a device, a name or None  # pyright: ignore[reportAttributeAccessIssue]

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from leadline._checks import is_traced
+from leadline.backend.forks import is_forked
 
 if TYPE_CHECKING:
     AnyArray = Any
@@ -26,6 +27,11 @@ def as_float(value: Any) -> Float[Array, "..."]:
 def at_least(values: Float[Array, "*shape"], least: Any) -> Float[Array, "*shape"]:
     """The larger of the values and the least that they may be."""
     return jnp.maximum(values, least) if is_traced(values) or is_traced(least) else as_float(np.maximum(values, least))
+
+
+def softplus(x: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
+    """ln(1 + exp(x)); after a fork by NumPy."""
+    return np.logaddexp(np.asarray(x), np.float32(0)) if is_forked() and not is_traced(x) else jax.nn.softplus(x)
 
 
 def softplus_inverse(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

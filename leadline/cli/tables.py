@@ -17,7 +17,7 @@ from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
-from leadline.files.whole import within_memory
+from leadline.files.whole import read_regular, within_memory
 from leadline.inference.recipes import TABLE
 from leadline.training.settings import Settings
 
@@ -115,7 +115,7 @@ def predict(
     frame = read_table(table, fmt)
     estimator = load(run / MODEL)
     of_classes = hasattr(estimator, "classes_")
-    other = record.model is not None and record.model != digest((run / MODEL).read_bytes())
+    other = record.model is not None and record.model != digest(read_regular(run / MODEL))
     if other or (len(fmt.features()), fmt.task == "classification") != (estimator.model_.network.n_inputs, of_classes):
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():

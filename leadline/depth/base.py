@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from leadline.backend.compilation import jit
+
 N_DEPTHS = 1024
 """Depths 0 .. 1023 are looked at unless told otherwise; no network here has a thousand layers."""
 
@@ -72,44 +74,44 @@ class DepthDistribution(eqx.Module):
         """
         return self
 
-    @eqx.filter_jit
+    @jit
     def log_mass(self, depth: int | Int[Array, "*shape"], n_depths: int = N_DEPTHS) -> Float[Array, "*shape"]:
         """ln P(L = depth); -inf outside the support, also for negative depths."""
         depth = jnp.asarray(depth)
         inside = (depth >= 0) & (depth < n_depths)
         return jnp.where(inside, self.log_masses(n_depths)[jnp.where(inside, depth, 0)], -jnp.inf)
 
-    @eqx.filter_jit
+    @jit
     def pmf(self, n_depths: int = N_DEPTHS) -> Float[Array, " depths"]:
         """P(L) for L = 0 .. n_depths - 1."""
         return jnp.exp(self.log_masses(n_depths))
 
-    @eqx.filter_jit
+    @jit
     def support(self, n_depths: int = N_DEPTHS) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """The lowest and the highest depth with mass (n_depths - 1 if the mass never ends)."""
         return interval(self.log_masses(n_depths) > -jnp.inf)
 
-    @eqx.filter_jit
+    @jit
     def mean(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
         return self.pmf(n_depths) @ _depths(n_depths)
 
-    @eqx.filter_jit
+    @jit
     def variance(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
         return self.pmf(n_depths) @ jnp.square(_depths(n_depths) - self.mean(n_depths))
 
-    @eqx.filter_jit
+    @jit
     def entropy(self, n_depths: int = N_DEPTHS) -> Float[Array, ""]:
         """-sum of P(L) ln P(L), in nats."""
         log_masses = self.log_masses(n_depths)
         return -expectation(log_masses, log_masses)
 
-    @eqx.filter_jit
+    @jit
     def kl(self, prior: "DepthDistribution", n_depths: int = N_DEPTHS) -> Float[Array, ""]:
         """KL[self || prior] = sum of q(L) ln q(L) / p(L); +inf where the prior has no mass and q(L) has."""
         log_q, log_p = self.log_masses(n_depths), prior.log_masses(n_depths)
         return expectation(log_q, log_q - jnp.where(log_q > -jnp.inf, log_p, 0.0))
 
-    @eqx.filter_jit
+    @jit
     def sample(self, key: Key[Array, ""], shape: tuple[int, ...] = (), n_depths: int = N_DEPTHS) -> Int[Array, "..."]:
         return jax.random.categorical(key, self.log_masses(n_depths), shape=shape)
 

@@ -52,13 +52,15 @@ class NormalDepth(DepthDistribution):
     ):
         check_finite("loc", loc)
         check_positive("scale", scale)
-        check_quantiles(lower_quantile, upper_quantile)
-        check_choice("bounds", bounds, get_args(Bounds))
         self.loc = as_float(loc)
         self.raw_scale = softplus_inverse(as_float(scale))
         self.lower_quantile = lower_quantile
         self.upper_quantile = upper_quantile
         self.bounds = bounds
+
+    def __check_init__(self) -> None:
+        check_quantiles(self.lower_quantile, self.upper_quantile)
+        check_choice("bounds", self.bounds, get_args(Bounds))
 
     @classmethod
     def pair(cls, start: Start) -> Pair:

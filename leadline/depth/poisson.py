@@ -32,10 +32,12 @@ class PoissonDepth(DepthDistribution):
 
     def __init__(self, rate: float | Float[Array, ""] = 1.0, upper_quantile: float = 1.0):
         check_positive("rate", rate)
-        if not 0 < upper_quantile <= 1:
-            raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {upper_quantile}.")
         self.raw_rate = softplus_inverse(as_float(rate))
         self.upper_quantile = upper_quantile
+
+    def __check_init__(self) -> None:
+        if not 0 < self.upper_quantile <= 1:
+            raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {self.upper_quantile}.")
 
     @classmethod
     def pair(cls, start: Start) -> Pair:

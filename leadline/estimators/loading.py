@@ -2,6 +2,8 @@
 
 import os
 import re
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,12 @@ from leadline.files import models as modelfile
 from leadline.inference.calibration import no_calibration
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
+
+LARGEST_MOMENT = 1e30
+"""Of a prediction in the network's units: other draws and other rows than those that are tried still have room."""
+
+ORDINARY = np.array([[0.0], [1.0], [-1.0], [10.0], [-10.0]])
+"""Rows that are tried, in standard deviations of the columns."""
 
 _NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
 """The arrays that may hold text, and their types; all other arrays are tensors."""
@@ -49,6 +57,7 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> D
     }
     estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
     _check_fitted(estimator)
+    _check_predicts(estimator)
     return estimator
 
 
@@ -85,7 +94,21 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
             raise ValueError(f"{name} has a number below 0")
         if name == "spread_" and np.any(value == 0):
             raise ValueError(f"{name} is 0")
+    if not np.isclose(np.sum(estimator.restart_shares_), 1):
+        raise ValueError("restart_shares_ are not shares of 1")
     check_integer("seed_", estimator.seed_, 0)
     get_recipe(estimator.recipe)  # which is checked
     if getattr(estimator, "n_features_in_", None) != n_inputs:
         raise ValueError("n_features_in_ is not the network's")
+
+
+def _check_predicts(estimator: DepthClassifier | DepthRegressor) -> None:
+    """What is taken predicts finite numbers, here from one draw of the weights for every restart."""
+    trial = copy(estimator)
+    trial.recipe = replace(get_recipe(estimator.recipe), n_samples=1)
+    with np.errstate(all="ignore"):
+        x = trial._units.inputs(trial.x_mean_ + ORDINARY * trial.x_scale_)
+        moments = trial._restarts.moments(x) if np.isfinite(x).all() else np.array(np.inf)
+        said = trial._mean_and_std(x) if isinstance(trial, DepthRegressor) and np.isfinite(moments).all() else ()
+    if not (np.abs(moments) <= LARGEST_MOMENT).all() or not np.isfinite(said).all():
+        raise ValueError("what it predicts for ordinary rows is not finite")

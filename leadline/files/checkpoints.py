@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 
 from leadline._checks import InvalidArgumentError, check_at_least
 from leadline._identity import is_key
+from leadline.backend.forks import on_device
 from leadline.files.ours import is_ours
 from leadline.files.whole import open_regular, packed, put_whole, read_regular, reason, sweep, unpacked
 
@@ -96,7 +97,7 @@ class Checkpoints:
         for path in reversed(self._files()):
             try:
                 return understood(*decode(read_regular(path), like))
-            except (OSError, DamagedError) as error:
+            except (OSError, MemoryError, DamagedError) as error:
                 said = f"Cannot go on from the checkpoint {path}: {reason(error)}. Trying the one before."
                 warnings.warn(said, CheckpointWarning, stacklevel=2)
                 if isinstance(error, DamagedError) and is_checkpoint(path):
@@ -139,7 +140,7 @@ def clear(folder: Path, arguments: bool = True) -> None:
 @contextmanager
 def given_up(folder: Path) -> Iterator[None]:
     """Without the checkpoints in a directory, for the sake of the room they take; the last comes back on an error."""
-    last = {path: path.read_bytes() for path in _named_so(folder)[-1:] if is_checkpoint(path)}
+    last = {path: read_regular(path) for path in _named_so(folder)[-1:] if is_checkpoint(path)}
     clear(folder, arguments=False)
     try:
         yield
@@ -211,6 +212,6 @@ def decode(content: bytes, like: dict[str, PyTree]) -> tuple[dict[str, PyTree], 
             sizes[free] = said.setdefault(tree, array.shape[free])
         if array.dtype != expected.dtype or list(array.shape) != sizes:
             raise DamagedError(f"its {name} is of another kind")
-        array: Any = array if isinstance(leaf, np.ndarray) else jax.device_put(array)
+        array: Any = array if isinstance(leaf, np.ndarray) else on_device(array)
         leaves.append(jax.random.wrap_key_data(array) if is_key(leaf) else array)
     return jax.tree.unflatten(jax.tree.structure(like), leaves), seconds

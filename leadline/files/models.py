@@ -11,11 +11,11 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from leadline._checks import InvalidArgumentError, refusing
 from leadline._version import __version__
+from leadline.backend.forks import on_device
 from leadline.depth import FixedDepth
 from leadline.depth.base import FAMILIES, DepthDistribution
 from leadline.files import whole
@@ -83,8 +83,9 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
         if "module" in given:
             value = rebuild(given, tensors)
         else:
-            value = jnp.asarray(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
+            value = on_device(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
         object.__setattr__(module, field.name, value)
+    getattr(module, "__check_init__", lambda: None)()  # as Equinox does with one that is built
     return module
 
 
@@ -207,8 +208,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
         raise InvalidArgumentError(f"`path`: there is no model file {path}.") from error
     except OSError as error:
         raise InvalidArgumentError(f"`path`: {path} cannot be read: {whole.reason(error)}.") from error
-    except MemoryError as error:
-        raise InvalidArgumentError(f"`path`: {path} is larger than the memory that is left.") from error
     except ValueError as error:
         raise InvalidArgumentError(f"`path`: {path} is no model file, or is damaged: {whole.reason(error)}.") from error
     if "leadline" not in header or not re.fullmatch("[0-9]{1,9}", header.get("format", "")):

@@ -15,6 +15,11 @@ from leadline.files.directories import RECORD, write_whole
 from leadline.files.whole import MOST_BYTES, read_regular, reason
 from leadline.metrics import MEASURES, measures_of
 
+MOST_ENTRIES = 4096
+"""Of a list in a record, but for what a table has many of: restarts, layers and epochs are fewer."""
+
+_MANY = ("columns", "table", "classes", "class_shares")
+
 
 @dataclass(frozen=True)
 class Record:
@@ -94,6 +99,9 @@ class Record:
         """What a file says, of this version or of an older one; what this version does not know is passed over."""
         known = {one.name for one in fields(Record)} - {"measures"}
         own = {name: value for name, value in content.items() if name in known}
+        for name, value in own.items():
+            if name not in _MANY and _longest(value) > MOST_ENTRIES:
+                raise ValueError(f"its {name} has more than {MOST_ENTRIES} entries")
         return Record(**own, measures={name: content[name] for name in MEASURES if content.get(name) is not None})
 
     def row(self, columns: Sequence[str]) -> dict[str, Any]:
@@ -113,6 +121,13 @@ def record_file(record: Record) -> bytes:
     return (json.dumps(_finite(record.to_json()), indent=1, allow_nan=False) + "\n").encode()
 
 
+def _longest(value: Any) -> int:
+    """The entries of the longest list in a value."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return max([len(value), *map(_longest, value)]) if isinstance(value, list) else 0
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(one) for name, one in value.items()}
@@ -128,7 +143,7 @@ def read_record(out: Path) -> Record:
         content = json.loads(read_regular(path, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {out}.") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise InvalidArgumentError(f"`run`: {path} cannot be read: {reason(error)}.") from error
     if not isinstance(content, dict) or "depth_pmf" not in content:
         raise InvalidArgumentError(f"`run`: {path} is not a record of Leadline's.")
@@ -140,8 +155,8 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
     """The rows of a table, all of them text; none if there is no such file. It must have the columns, if given."""
     if not path.exists():
         return []
-    with reading(path), path.open(newline="") as file:
-        table = csv.DictReader(file)
+    with reading(path):
+        table = csv.DictReader(io.StringIO(read_regular(path, MOST_BYTES).decode(), newline=""))
         rows = list(table)
         if columns is not None and list(table.fieldnames or []) != list(columns):
             raise InvalidArgumentError(

@@ -8,14 +8,14 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 import numpy as np
 
 from leadline._checks import LARGEST, WRONG, InvalidArgumentError, check_choice, refusing
-from leadline._foreign import shown, some
+from leadline._foreign import LONGEST, shown, some
 from leadline.backend.numerics import mean_and_scale
-from leadline.files.whole import check_room, within_memory
+from leadline.files.whole import check_room, open_regular, open_text, within_memory
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -101,14 +101,14 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     suffix = next((s for s in (*_SEPARATORS, ".parquet") if path.name.lower().endswith(s)), None)
     if suffix is None:
         raise InvalidArgumentError(f"`{path}` must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.")
-    if not path.is_file():
-        got = "got a directory; name one file in it" if path.is_dir() else "got none there; check the path"
-        raise InvalidArgumentError(f"`{path}` must be a file, {got}.")
     try:
-        with within_memory(path):
-            frame = _read_csv(path, _SEPARATORS[suffix], fmt) if suffix in _SEPARATORS else _read_parquet(path)
+        with within_memory(path), (open_text if suffix in _SEPARATORS else open_regular)(path) as file:
+            frame = _read_csv(file, suffix, fmt) if suffix in _SEPARATORS else _read_parquet(file)
     except InvalidArgumentError:
         raise
+    except (IsADirectoryError, FileNotFoundError, NotADirectoryError) as error:
+        got = "a directory; name one file in it" if path.is_dir() else "none there; check the path"
+        raise InvalidArgumentError(f"`{path}` must be a file, got {got}.") from error
     except (*WRONG, ImportError, RuntimeError, Warning, zlib.error) as error:
         raise InvalidArgumentError(f"`{path}` cannot be read: {_reason(error)}.") from error
     names = _clean(frame.columns)
@@ -120,18 +120,21 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     return frame.set_axis(names, axis=1)
 
 
-def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.DataFrame":
+def _read_csv(file: BinaryIO, suffix: str, fmt: TableFormat | None) -> "pandas.DataFrame":
     import pandas as pd
 
     # Whole columns at once (low_memory) and no row names (index_col), so that no row changes how another is read;
     # utf-8-sig drops the mark that Excel puts first.
     options: dict[str, Any] = {"low_memory": False, "index_col": False, "encoding": "utf-8-sig"}
-    options |= {"sep": separator, "skipinitialspace": True}
+    options |= {"sep": _SEPARATORS[suffix], "skipinitialspace": True}
+    options |= {"compression": "gzip" if suffix.endswith(".gz") else None}
     first: dict[str, Any] = {"header": None, "nrows": 1, "dtype": object, "keep_default_na": False}
-    header = pd.read_csv(path, **options, **first)
+    header = pd.read_csv(file, **options, **first)
     if header.shape[1] == 1 and ";" in header.iloc[0, 0]:
         options["sep"] = ";"
-        header = pd.read_csv(path, **options, **first)
+        file.seek(0)
+        header = pd.read_csv(file, **options, **first)
+    file.seek(0)
     names = _clean(header.iloc[0])
     text = {column.name for column in fmt.columns if column.kind == "category"} if fmt else set()
     text |= {fmt.target} if fmt and fmt.target_kind == "text" else set()
@@ -139,18 +142,19 @@ def _read_csv(path: Path, separator: str, fmt: TableFormat | None) -> "pandas.Da
         warnings.simplefilter("error", pd.errors.ParserWarning)  # what it says of rows longer than the header
         # By place, not by name, because a name may stand there twice.
         options["dtype"] = {i: object for i, name in enumerate(names) if name in text}
-        return pd.read_csv(path, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
+        return pd.read_csv(file, **options, header=0, names=range(len(names))).set_axis(names, axis=1)
 
 
-def _read_parquet(path: Path) -> "pandas.DataFrame":
+def _read_parquet(file: BinaryIO) -> "pandas.DataFrame":
     """If there is less memory than the file says it takes, its reader may end the process, or never end."""
     import pandas as pd
     from pyarrow.parquet import read_metadata
 
-    said = read_metadata(path)
+    said = read_metadata(file)
     check_room(4 * 8 * said.num_rows * said.num_columns)  # as it is read, as numbers, all in one, and split
     check_room(sum(said.row_group(i).total_byte_size for i in range(said.num_row_groups)))
-    return pd.read_parquet(path, engine="pyarrow").reset_index(drop=True)
+    file.seek(0)
+    return pd.read_parquet(file, engine="pyarrow").reset_index(drop=True)
 
 
 def _clean(names: Iterable[object]) -> list[str]:
@@ -384,8 +388,9 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names])
-    near = [other for other in names if other.lower() in close]
+    words = {other: other[:LONGEST].lower() for other in names}  # whatever stands in a file, it does not take long
+    close = difflib.get_close_matches(name[:LONGEST].lower(), words.values())
+    near = [other for other in names if words[other] in close]
     return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 

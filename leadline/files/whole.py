@@ -39,6 +39,7 @@ PART = ".part"
 
 _KINDS = {stat.S_IFLNK: "a link, which is not followed", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe"}
 
+_NO_MEMORY = "it is larger than the memory that is left"
 
 MOST_BYTES = 64 * 2**20
 """Of a small file: records have some kilobytes, and those of the widest tables some megabytes."""
@@ -99,11 +100,12 @@ def _written(path: Path, content: bytes) -> Iterator[Path]:
     """A part with such content, on the disk, with the permissions of the file whose place it is for."""
     check_place(path)
     sweep(path.parent)
-    part, file = _new_part(path.parent)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    part, file = _new_part(path.parent, 0o666 if mode is None else mode & 0o600)
     try:
         with file:
-            if path.exists():
-                os.chmod(part, stat.S_IMODE(path.stat().st_mode))
+            if mode is not None:
+                os.chmod(part, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -137,11 +139,11 @@ def _part_name(token: str | None = None) -> str:
     return f".leadline-{token}{hashlib.sha256(token.encode()).hexdigest()[:16]}{PART}"
 
 
-def _new_part(folder: Path) -> tuple[Path, BinaryIO]:
+def _new_part(folder: Path, mode: int) -> tuple[Path, BinaryIO]:
     """A new file, locked as long as it is open: it is not for others to clear away."""
     while True:
         part = folder / _part_name()
-        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), "w+b")
+        file = os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode), "w+b")
         if _locked(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return part, file
         file.close()  # another process has found it before it was locked, and takes it away
@@ -185,6 +187,19 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return file
 
 
+def open_text(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file of text, which has no holes: they would be read as zeros, as many as it says."""
+    file = open_regular(path)
+    size = hole = os.fstat(file.fileno()).st_size
+    with suppress(OSError, AttributeError):  # of an empty file, or where nobody knows
+        hole = os.lseek(file.fileno(), 0, os.SEEK_HOLE)
+    file.seek(0)
+    if hole < size:
+        file.close()
+        raise OSError(errno.EINVAL, "there are holes in it")
+    return file
+
+
 def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes:
     """What a file holds, of `most` bytes if given; or an OSError.
 
@@ -194,7 +209,10 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
             raise OSError(errno.EFBIG, f"it has more than {most // 2**20} MB")
-        return file.read(size)
+        try:
+            return file.read(size)
+        except MemoryError:
+            raise OSError(errno.ENOMEM, _NO_MEMORY) from None
 
 
 def reason(error: Exception) -> str:
@@ -238,11 +256,13 @@ def packed(tensors: dict[str, np.ndarray], words: dict[str, str]) -> bytes:
 
 
 def unpacked(content: bytes) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The words and the arrays of a safetensors file; or a ValueError."""
+    """The words and the arrays of a safetensors file; or a ValueError, or an OSError where they do not fit."""
     try:
         with _not_panicking():
             tensors: dict[str, Any] = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except MemoryError as error:
+        raise OSError(errno.ENOMEM, _NO_MEMORY) from error
     except KeyError as error:  # which NumPy does not have
         raise ValueError(f"it has numbers of the type {error.args[0]}") from error
     except (SafetensorError, TypeError, RecursionError) as error:

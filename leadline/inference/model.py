@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from leadline._checks import InvalidArgumentError, check_integer, is_traced
 from leadline.backend.device import backend
+from leadline.backend.forks import check_threads, on_device
 from leadline.backend.numerics import AnyArray
 from leadline.depth import DepthDistribution
 from leadline.likelihoods import Likelihood
@@ -46,8 +47,10 @@ class Model(Packable):
 
     def some(self, runs: Any) -> "Model":
         """Those of some runs, by their numbers or a slice."""
-        host = backend().has_engine  # where an index would be a program
-        return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[runs]) if host else a[runs], self)
+        if backend().has_engine:  # where an index would be a program
+            return jax.tree.map(lambda a: on_device(np.asarray(a)[runs]), self)
+        check_threads()
+        return jax.tree.map(lambda a: a[runs], self)
 
     @property
     def capacity(self) -> int:
@@ -69,4 +72,4 @@ class Model(Packable):
 def run_model(models: Model, run: int) -> Model:
     """One run's model out of a batch."""
     check_integer("run", run, 0, models.runs[0] - 1)
-    return jax.tree.map(lambda a: a[run], models)
+    return models.some(run)

@@ -185,7 +185,8 @@ def layers_of(model: Model) -> dict[str, Any]:
 
 
 def _plain(models: Model, key: np.ndarray) -> Described:
-    n_runs, packed = models.runs[0], jax.tree.map(np.asarray, models).pack()
+    models = jax.tree.map(np.asarray, models)  # what is computed from them is, then, not by JAX
+    n_runs, packed = models.runs[0], models.pack()
     learned = {name: np.ascontiguousarray(part.numbers) for name, part in layers_of(packed).items()}
     learned |= {"noise": numbers_of(models.likelihood, n_runs), "depth": numbers_of(models.depth_posterior, n_runs)}
     return describe(models, key, learned, {})

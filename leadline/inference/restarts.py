@@ -110,13 +110,13 @@ class Restarts:
 
     def calibrated(self, parts: Sequence["Part"], kind: Int[np.ndarray, " restarts"]) -> "Restarts":
         """By rows held out, each part from one restart of every kind; by none, all alike, as they are."""
-        likelihood, keys = self.models.likelihood, self.keys()
+        likelihood, words = self.models.likelihood, native.key_words(self.keys())
         if not parts:
             return replace(self, calibration=no_calibration(len(kind), likelihood.n_spreads))
 
         def held_out(part: Part) -> HeldOut:
             x, y = part.x[:MOST_ROWS], likelihood.check_targets("y", part.y, len(part.x))[:MOST_ROWS]
-            mixture = self._mixture(self.models.some(part.runs), x, keys[part.runs])
+            mixture = self._mixture(self.models.some(part.runs), x, keys_of(words[part.runs]))
             return HeldOut(mixture, kind[part.runs], y.reshape(len(y), -1), part.weight[:MOST_ROWS])
 
         return replace(self, calibration=calibrate([held_out(part) for part in parts], kind, likelihood.n_spreads))

@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from leadline._checks import check_integer
+from leadline.backend.numerics import softplus
 from leadline.likelihoods.numbers import GaussianNoise
 
 
@@ -30,7 +30,7 @@ class GaussianLikelihood(GaussianNoise):
     @property
     def scale(self) -> Float[Array, "*runs out"]:
         """The standard deviation of the noise."""
-        return jax.nn.softplus(self.raw_scale)
+        return softplus(self.raw_scale)
 
     @property
     def least_scale(self) -> Float[Array, "*runs out"]:

@@ -60,8 +60,6 @@ class GaussianLinear(eqx.Module):
         """Means start at e N(0, 1), raw scales at softplus^-1(initial_scale) + sqrt(2 / (in + out)) N(0, 1)."""
         check_positive("initial_scale", initial_scale)
         check_choice("initial_means", initial_means, get_args(InitialMeans))
-        check_positive("prior_scale", prior_scale)
-        check_choice("prior", prior, get_args(Prior))
         scatter = (2 / (n_in + n_out)) ** 0.5
         spread = (2 / n_in) ** 0.5 if initial_means == "he" else scatter
         numpy = np if isinstance(key, np.ndarray) else jnp  # where nothing is compiled
@@ -73,6 +71,10 @@ class GaussianLinear(eqx.Module):
         scales = [numpy.zeros(n, centre.dtype) for n in (n_in, n_out)] if prior == "unit" else (None, None)
         self.log_input_scale, self.log_output_scale = scales
         self.prior, self.prior_scale = prior, prior_scale
+
+    def __check_init__(self) -> None:
+        check_positive("prior_scale", self.prior_scale)
+        check_choice("prior", self.prior, get_args(Prior))
 
     def __call__(self, x: Float[Array, "in batch"], *, key: Key[Array, ""], draw: Draw) -> Float[Array, "out batch"]:
         """A data point is a column: loops along the batch are long whatever the width, and a CPU vectorises them."""

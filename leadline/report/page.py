@@ -34,6 +34,10 @@ def page(record: Record) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     given = {"record": record, "content": record.to_json(), "pmf": np.array(record.depth_pmf)}
+    columns: dict[str, list[str]] = {}
+    for column in record.columns or []:
+        columns.setdefault(column["words"], []).append(column["name"])
+    given["columns"] = columns
     try:
         text = environment.get_template("page.html").render(**given, **drawn, words=words, metrics=metrics, repr=repr)
     except TemplateRuntimeError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import PyTree
 
 from leadline._identity import is_key
@@ -16,6 +17,12 @@ from leadline.inference.model import Model
 from leadline.training.epochs import MOST_SLOWED, History
 from leadline.training.pace import Paces
 from leadline.training.state import TrainingState
+
+MOST_MOVED = 1000.0
+"""7.3 with Adam's own constants; a user may have others."""
+
+VANISHING = 1e-15
+"""Of a moment: its square is no number of float32."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ def understood(trees: dict[str, PyTree], seconds: float) -> Checkpoint:
         deepest = one.capacity if one.support.fits else 2 * one.model.n_depths
         if one.capacity < 1 or lowest.min() < 0 or np.any(lowest > highest) or highest.max() > deepest:
             raise DamagedError("its support is not within its layers")
+        if not _follow_gradients(one.optimiser):
+            raise DamagedError("its moments are not those of gradients")
         if not all(_ends(model, one.is_native) for model in (one.model, one.best)):
             raise DamagedError("its q(L) does not end")
     return Checkpoint(state, good, history, seconds)
@@ -89,6 +98,16 @@ def understood(trees: dict[str, PyTree], seconds: float) -> Checkpoint:
 def _arrays(tree: PyTree, kind: str) -> list[np.ndarray]:
     """Those of floats (`f`) or of whole numbers (`i`)."""
     return [np.asarray(a) for a in jax.tree.leaves(tree) if not is_key(a) and np.dtype(a.dtype).kind == kind]
+
+
+def _follow_gradients(optimiser: PyTree) -> bool:
+    """Whether Adam's moments are such as gradients give: by Cauchy and Schwarz |mu| is a few times sqrt(nu) at most.
+    Others would throw q(L) as far as they please."""
+    is_adam = lambda node: isinstance(node, optax.ScaleByAdamState)  # noqa: E731
+    adams = [node for node in jax.tree.leaves(optimiser, is_leaf=is_adam) if is_adam(node)]
+    pairs = zip(*(_arrays([getattr(one, name) for one in adams], "f") for name in ("mu", "nu")), strict=True)
+    with np.errstate(invalid="ignore"):
+        return all(np.all(np.abs(mu) <= MOST_MOVED * np.sqrt(nu) + VANISHING) for mu, nu in pairs)
 
 
 def _ends(model: Model, natively: bool) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from leadline._checks import InvalidArgumentError, check_features, check_share
+from leadline.backend.forks import on_device
 from leadline.backend.numerics import bucket
 from leadline.likelihoods import Likelihood
 from leadline.training.problem import Problem
@@ -43,7 +44,7 @@ def make_part(rows: np.ndarray, size: int) -> Part:
     """`rows` [runs, n] are row numbers, padded to `size`."""
     n_rows = rows.shape[1]
     padded = np.pad(rows, ((0, 0), (0, size - n_rows)))
-    return Part(*jax.device_put((padded.astype(np.int32), np.array(n_rows, np.int32))))
+    return Part(*on_device((padded.astype(np.int32), np.array(n_rows, np.int32))))
 
 
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -89,7 +90,7 @@ def make_data(name: str, *tables: Tables) -> Data:
         if not np.all(np.isfinite(result)):
             largest = np.abs(array).max()
             raise InvalidArgumentError(f"`{name} {what}` must fit into {result.dtype}, got {largest}; rescale it.")
-        return jax.device_put(result)
+        return on_device(result)
 
     return Data(padded("x", x), padded("y", y), padded("weight", weight))
 
@@ -173,7 +174,7 @@ def make_parts(
     train, validated = make_part(train_rows, bucket(n_rows)), make_part(validation_rows, validation_size)
     return {
         "data": data,
-        "table": jax.device_put(table.astype(np.int32)),
+        "table": on_device(table.astype(np.int32)),
         "train": train,
         "validation": validated,
     }, held

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from leadline.backend.compilation import jit_lightly
+from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.device import backend
 from leadline.backend.loops import choose, do_if, put_row, row
 from leadline.backend.numerics import AnyArray
@@ -111,7 +111,7 @@ def _train_epochs(plan: Plan, state: TrainingState, n_epochs: Int[Array, ""]) ->
     return lax.while_loop(go_on, one_epoch, (state, History.zeros(MAX_EPOCHS, len(state.key))))
 
 
-train_epochs = eqx.filter_jit(_train_epochs, donate="all-except-first")
+train_epochs = jit(_train_epochs, donate="all-except-first")
 
 train_epochs_lightly = jit_lightly(_train_epochs, donate="all-except-first")
 """For short trainings: sooner compiled, a little slower."""

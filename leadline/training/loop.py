@@ -15,6 +15,7 @@ from leadline._checks import InvalidArgumentError
 from leadline._identity import identity
 from leadline.backend.compilation import jit_lightly, make_room
 from leadline.backend.device import backend
+from leadline.backend.forks import on_device
 from leadline.backend.numerics import AnyArray, as_float
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
@@ -237,7 +238,7 @@ def train(
     state = run.finish()
     end, history = run.pace.end, _columns(run.history)
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
-    models = jax.device_put(kept.unpack()) if by_engine else _unpack(kept)
+    models = on_device(kept.unpack()) if by_engine else _unpack(kept)
     chosen, validation_nll = np.zeros(len(fits), int), {}
     if len(temperatures) > 1:
         nll = _validation_nll(models, words, plan, shape, held.size > 0 and not likelihood.common_validation)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PyTree
 
-from leadline.backend.compilation import jit_lightly
+from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
 from leadline.training.checkpoint import Checkpoint
@@ -146,8 +146,12 @@ class Run:
         if is_way_mark(self._done) and int(self._good.epoch) != self._done:
             self._good = copied(self._storage.whole(self._state))
         most = min(n_epochs, self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
+        fitted = self._storage.fit(self._state)
+        if not fitted.support.fits:
+            self._go_back(np.asarray(fitted.support.highest) > fitted.capacity, self._done)
+            return 1, False
         begin = time.perf_counter()
-        state, history = self._train_epochs(self._plan, self._storage.fit(self._state), np.array(most))
+        state, history = self._train_epochs(self._plan, fitted, np.array(most))
         finished = int(state.epoch) - self._done  # waits for the device
         seconds = time.perf_counter() - begin
         if self.compile_seconds is None:  # one epoch is nothing beside it
@@ -175,7 +179,8 @@ class Run:
         if slowed.max() > MOST_SLOWED:
             raise TrainingDivergedError(
                 f"{what}, {MOST_SLOWED} times with smaller and smaller learning rates: the free energy or its gradient "
-                "is not a finite number; try a smaller learning rate or initial scale, or rescale the data.",
+                "is not a finite number, or q(L) asks for too many layers; try a smaller learning rate or initial "
+                "scale, or rescale the data.",
                 slowed > MOST_SLOWED,
             )
         back = int(self._good.epoch)
@@ -201,7 +206,7 @@ def copied(state: TrainingState) -> TrainingState:
     return state if state.is_native else _copied(state)
 
 
-_copied = eqx.filter_jit(lambda state: jax.tree.map(jnp.copy, state))
+_copied = jit(lambda state: jax.tree.map(jnp.copy, state))
 
 
 def _next_call(n_epochs: int, seconds: float) -> int:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from leadline.backend.compilation import jit
 from leadline.backend.numerics import AnyArray
 from leadline.depth.base import interval
 from leadline.inference import native
@@ -69,7 +70,7 @@ class TrainingState(eqx.Module):
         return isinstance(self.epoch, np.ndarray)
 
 
-@eqx.filter_jit
+@jit
 def init_state(
     model: Model, key: Key[Array, " runs"], temperature: Float[Array, " runs"], optimiser: Optimiser = ADAM
 ) -> TrainingState:
@@ -124,7 +125,7 @@ def _grown(state: TrainingState, layers: list[PyTree], join: Any, support: Any) 
     return eqx.tree_at(lambda s: s.support, state, support(state.model))
 
 
-_grow = eqx.filter_jit(lambda state, layers: _grown(state, layers, jnp.concatenate, find_support))
+_grow = jit(lambda state, layers: _grown(state, layers, jnp.concatenate, find_support))
 
 
 def shelve(state: TrainingState, capacity: int) -> tuple[TrainingState, list[PyTree]]:

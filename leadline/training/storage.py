@@ -7,6 +7,7 @@ import numpy as np
 
 from leadline.backend.device import backend
 from leadline.backend.loops import choose
+from leadline.depth.base import N_DEPTHS
 from leadline.network.blocks import Block, Dense
 from leadline.training.state import TrainingState, grow, shelve
 
@@ -28,7 +29,8 @@ class Storage:
         self._shelf: list[Any] | None = None
 
     def fit(self, state: TrainingState) -> TrainingState:
-        while not state.support.fits:
+        """A state that q(L) fits into; one that asks for more layers than there are depths stays as it is."""
+        while not state.support.fits and state.capacity < N_DEPTHS:
             if self._shelf:
                 state = self.all_of(state)
             else:

@@ -85,4 +85,6 @@ def test_a_model_file_that_does_not_fit_is_one_sentence(tmp_path):
     for more in (150_000_000, 380_000_000):  # not enough for the file; for the file, but not for what is in it
         done = with_little(more, "predict", tmp_path / "run", tmp_path / "a.csv", "--out", tmp_path / "p.csv")
         assert done.returncode == 2, done.stderr
-        assert done.stderr.splitlines()[-1] == f"leadline: `path`: {path} is larger than the memory that is left."
+        assert done.stderr.splitlines()[-1] == (
+            f"leadline: `path`: {path} cannot be read: it is larger than the memory that is left."
+        )

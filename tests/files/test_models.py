@@ -331,7 +331,7 @@ def test_a_pipe_a_device_and_a_file_without_end_are_refused_at_once(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (2**39, limits[1]))
     try:
-        assert said_of(tmp_path / "sparse").endswith("is larger than the memory that is left.")
+        assert said_of(tmp_path / "sparse").endswith("cannot be read: it is larger than the memory that is left.")
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
@@ -460,6 +460,41 @@ def test_numbers_that_no_training_gives_are_refused(numbers, tmp_path, harm):
     modelfile.write(tmp_path / "m", modelfile.file_of(config, tensors))
     with pytest.raises(InvalidArgumentError, match=r"^`"):
         leadline.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("harm", ["weights", "a quantile", "two quantiles", "shares", "units", "a scale of 0"])
+def test_what_would_predict_nan_is_refused(numbers, tmp_path, harm):
+    """All of it finite, and the checksum right."""
+    numbers.save(tmp_path / "m")
+    config, tensors = modelfile.read(tmp_path / "m")
+    quantiles = [
+        ("model", "fields", "depth_posterior", "fields", f"{end}_quantile", "value") for end in ("lower", "upper")
+    ]
+    if harm == "weights":
+        tensors |= {name: np.full_like(a, 9e17) for name, a in tensors.items() if name.endswith("weight_mean")}
+    elif "quantile" in harm:
+        config = _changed(config, quantiles[1], 1e308 if harm == "a quantile" else 0.3)
+        config = config if harm == "a quantile" else _changed(config, quantiles[0], 0.7)
+    elif harm == "shares":
+        tensors["restart_shares_"] = np.full_like(tensors["restart_shares_"], 1e300)
+    elif harm == "units":
+        config["fitted"]["y_scale_"] = 1e308
+    else:
+        tensors["x_scale_"] = np.zeros_like(tensors["x_scale_"])
+    modelfile.write(tmp_path / "m", modelfile.file_of(config, tensors))
+    with pytest.raises(InvalidArgumentError, match=r"^`.*(not finite|quantile|shares of 1)"):
+        leadline.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["a{}_", "history.{}", "model.{}"])
+def test_a_header_of_many_names_takes_no_minute(plain, saved, name):
+    """80,000 took 129 s once, which grew with their square."""
+    config, tensors = modelfile.read(saved)
+    more = {name.format(i): np.zeros(1, np.float32) for i in range(20_000)}
+    modelfile.write(saved, modelfile.file_of(config, tensors | more))
+    begin = time.process_time()
+    leadline.load(saved)
+    assert time.process_time() - begin < 3
 
 
 def test_a_model_without_the_layers_that_it_needs_does_not_predict(numbers, tmp_path):

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from leadline import InvalidArgumentError
+from leadline import DepthRegressor, InvalidArgumentError
 from leadline.files import whole as _files
 from leadline.files.checkpoints import ARGUMENTS, clear, epochs_done
 from leadline.files.directories import RECORD, output, put_results, write_named, write_whole
 from leadline.files.records import Record, read_record, read_rows, record_file, write_rows
+from leadline.report.page import write_page
 from leadline.studies.reproduce import COLUMNS
 from leadline.training.interruption import Interruption
+from tests.report.test_page import spiral
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,10 @@ def test_half_a_record_is_one_sentence_in_words(tmp_path):
         read_record(tmp_path)
 
 
+@pytest.mark.parametrize("name", [RECORD, "chunks.csv"])
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "too large"])
-def test_a_record_without_end_is_not_waited_for(tmp_path, kind):
-    path = tmp_path / RECORD
+def test_a_file_without_end_is_not_waited_for(tmp_path, kind, name):
+    path = tmp_path / name
     if kind == "a pipe":
         os.mkfifo(path)
     elif kind == "a device":
@@ -132,7 +135,14 @@ def test_a_record_without_end_is_not_waited_for(tmp_path, kind):
         with path.open("wb") as file:
             file.truncate(_files.MOST_BYTES + 1)
     why = "it has more than 64 MB" if kind == "too large" else "it is no regular file"
-    with pytest.raises(InvalidArgumentError, match=rf"record\.json cannot be read: {why}\.$"):
+    with pytest.raises(InvalidArgumentError, match=rf"{name} (cannot be read|is not a table of .*): {why}\.$"):
+        read_record(tmp_path) if name == RECORD else read_rows(path)
+
+
+def test_a_record_of_more_restarts_and_depths_than_there_are_is_refused(tmp_path):
+    """To draw them would take hours."""
+    (tmp_path / RECORD).write_text(json.dumps({**json.loads(OURS), "depth_pmf": [1e-5] * 100_000}))
+    with pytest.raises(InvalidArgumentError, match="its depth_pmf has more than 4096 entries"):
         read_record(tmp_path)
 
 
@@ -266,6 +276,22 @@ def test_a_file_keeps_its_permissions(tmp_path):
     (tmp_path / "secret").touch(mode=0o600)
     _files.put_whole(tmp_path / "secret", b"new")
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_only_its_owner_may_read_stays_so(tmp_path, monkeypatch):
+    """Record, model and page; and the part of one, before its permissions are set."""
+    names = [RECORD, "model.safetensors", "report.html"]
+    model = DepthRegressor(width=2, n_restarts=1, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0])
+    for name in names:
+        (tmp_path / name).touch(mode=0o600)
+    put_results(tmp_path, {RECORD: OURS.encode()}, None)
+    model.save(tmp_path / "model.safetensors")
+    write_page(Record.from_json(spiral()), tmp_path / "report.html")
+    assert all((tmp_path / name).stat().st_size > 0 for name in names)
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in names} == {0o600}
+    monkeypatch.setattr(os, "chmod", lambda *_: None)
+    with _files._written(tmp_path / RECORD, b"secret") as part:
+        assert part.stat().st_mode & 0o777 == 0o600
 
 
 def test_threads_and_processes_that_write_one_file_do_not_disturb_each_other(tmp_path):

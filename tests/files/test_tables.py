@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import re
 import sys
+import time
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -150,6 +152,31 @@ def test_files_that_are_not_there(tmp_path):
     assert "got none there; check the path" in complaint(read_table, tmp_path / "data.csv")
     (tmp_path / "data.parquet").mkdir()
     assert "got a directory" in complaint(read_table, tmp_path / "data.parquet")
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv.gz", "data.parquet"])
+def test_what_has_no_end_is_no_table(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    assert complaint(read_table, tmp_path / name).endswith("cannot be read: it is no regular file; check the file.")
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    assert complaint(read_table, tmp_path / name).endswith("cannot be read: it is no regular file; check the file.")
+
+
+def test_a_table_with_holes_is_refused_before_they_are_read(tmp_path):
+    with (tmp_path / "data.csv").open("wb") as file:
+        file.write(b"a,b\n1,2\n")
+        file.truncate(2**40)
+    assert complaint(read_table, tmp_path / "data.csv").endswith("there are holes in it; check the file.")
+
+
+def test_a_name_however_long_is_compared_at_once():
+    """Of a stranger's record with columns of a stranger's table."""
+    names = [(f"{i} " * 4000)[:20_000] for i in range(50)]
+    fmt = TableFormat((Column("x " * 10_000, "number"),), "y", "regression")
+    begin = time.process_time()
+    assert "got none named x x x" in complaint(encode, pd.DataFrame(np.zeros((2, 50)), columns=names), fmt)
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize(

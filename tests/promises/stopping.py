@@ -13,7 +13,13 @@ from typing import Any
 from tests.torture import ROOT, RUN, Torture, outputs
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-STREAMS = (">/dev/full 2>/dev/full", ">&- 2>&-", ">/dev/null 2>&1", "2>/dev/full >/dev/null", "> >(head -c 10 >/dev/null)")
+STREAMS = (
+    ">/dev/full 2>/dev/full",
+    ">&- 2>&-",
+    ">/dev/null 2>&1",
+    "2>/dev/full >/dev/null",
+    "> >(head -c 10 >/dev/null)",
+)
 COMMANDS = ("spiral", "fit", "fit numbers")
 
 

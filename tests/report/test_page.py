@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import time
 from html.parser import HTMLParser
 
 import matplotlib as mpl
@@ -235,6 +236,13 @@ def test_what_should_be_a_number_is_text_too(field):
     read = Page(page({**record, field: NASTY if field == "width" else [[NASTY] * 4]}))
     assert [tag for tag, _ in read.elements] == [tag for tag, _ in Page(page(record)).elements]
     assert NASTY in read.text
+
+
+def test_a_page_of_many_columns_takes_no_minute():
+    columns = [{"name": f"c{i}", "words": f"category of {i}"} for i in range(10_000)]
+    begin = time.process_time()
+    assert Page(page({**classification(), "columns": columns})).has_row("c9999", "category of 9999")
+    assert time.process_time() - begin < 4
 
 
 def test_a_page_forbids_scripts_and_all_from_outside():

@@ -152,7 +152,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_taken(alone, tmp
     assert_same_bits(resumed, alone)
 
 
-@pytest.mark.parametrize("harm", ["a pipe", "another type", "no time"])
+@pytest.mark.parametrize("harm", ["a pipe", "another type", "no time", "larger than memory"])
 def test_a_checkpoint_that_was_never_written_so_is_not_waited_for(alone, tmp_path, harm):
     training(tmp_path, on_call=stop_after(4))
     last = sorted(tmp_path.iterdir())[-1]
@@ -160,6 +160,8 @@ def test_a_checkpoint_that_was_never_written_so_is_not_waited_for(alone, tmp_pat
     if harm == "a pipe":
         last.unlink()
         os.mkfifo(last)
+    elif harm == "larger than memory":
+        os.truncate(last, 2**43)
     elif harm == "another type":
         last.write_bytes(checkpoints.wrapped(payload.replace(b'"dtype":"F32"', b'"dtype":"BF16"', 1)))
     else:
@@ -228,6 +230,8 @@ HARMS = {
     "another temperature": (lambda s: s.temperature, 1),
     "a weight": (lambda s: s.model.network.first.layer.numbers, np.nan),
     "a moment": (lambda s: s.optimiser.first["layer"].mu.numbers, np.inf),
+    "a moment that no gradients give": (lambda s: s.optimiser.depth_posterior.mu.loc, -1e10),
+    "a moment of no square": (lambda s: s.optimiser.depth_posterior.nu.loc, -1e10),
     "a count of the past": (lambda s: s.optimiser.first["layer"].count, -300),
     "a count of the future": (lambda s: s.optimiser.first["layer"].count, 10**9),
     "another prior": (lambda s: s.model.depth_prior.loc, 1),

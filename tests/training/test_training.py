@@ -363,6 +363,17 @@ def test_divergence_is_one_sentence_and_never_a_result():
         train_on(**DATA, depth=40, recipe="written", width=32, batch_size=32, epochs=2, seeds=[0])
 
 
+def test_a_depth_without_end_is_one_sentence(monkeypatch):
+    """q(L) is thrown so far in the first step that no layers would ever be enough."""
+    monkeypatch.setattr("leadline.training.storage.N_DEPTHS", 32)
+    recipe = dataclasses.replace(RECIPES["leadline"], depth_learning_rate=1e8)
+    with (
+        pytest.warns(TrainingSlowedWarning, match="by epoch 0"),
+        pytest.raises(TrainingDivergedError, match=r"or q\(L\) asks for too many layers; try a smaller learning rate"),
+    ):
+        train_on(**DATA, recipe=recipe, width=4, epochs=2, seeds=[0])
+
+
 def test_settings_that_have_no_finite_free_energy_are_refused():
     with pytest.raises(InvalidArgumentError, match="the support of the posterior must end"):
         small_train(depth=(PoissonDepth(0.5), PoissonDepth(1.0)), epochs=1, seeds=[0])

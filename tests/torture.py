@@ -250,7 +250,7 @@ class Torture:
         expected, _ = self.left_alone("spiral")
         out = self.folder / "two"
         first = self.start(self.arguments("spiral", out))
-        while not (out / ".lock").exists():
+        while not (out / ".leadline.lock").exists():
             time.sleep(0.05)
         second = self.start(self.arguments("spiral", out))
         said = second.communicate()[1].decode()

@@ -147,6 +147,6 @@ _show_any_warning = warnings.showwarning
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    """End with one sentence."""
-    typer.echo(f"leadline: {message}", err=True)
+    """End with one sentence, in which a file's words are no commands to the terminal."""
+    typer.echo(f"leadline: {''.join(c if c.isprintable() or c == chr(10) else '?' for c in message)}", err=True)
     sys.exit(status)

@@ -14,7 +14,7 @@ from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
-from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
+from leadline.files.tables import TableFormat, encode, learn_format, read_table, shown, some, unseen_levels
 from leadline.files.whole import read_regular
 from leadline.inference.recipes import TABLE
 from leadline.training.settings import Settings
@@ -118,7 +118,7 @@ def predict(
         raise InvalidArgumentError(f"`run`: the record and the model in {run} are not of one training; fit again.")
     for name, levels in unseen_levels(frame, fmt).items():
         typer.echo(
-            f"note: column `{name}` has categories that were not trained on: {', '.join(levels)}; "
+            f"note: column `{shown(name)}` has categories that were not trained on: {some(levels)}; "
             "they count as none of those that were.",
             err=True,
         )
@@ -198,9 +198,9 @@ def _read(
 def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
     typer.echo(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{fmt.target}` from")
     for column in fmt.columns:
-        typer.echo(f"  {column.name}: {column.words()}")
+        typer.echo(f"  {shown(column.name)}: {column.words()}")
     for name, reason in fmt.ignored.items():
-        typer.echo(f"  {name}: left out ({reason})")
+        typer.echo(f"  {shown(name)}: left out ({reason})")
 
 
 def _duration(seconds: float) -> str:

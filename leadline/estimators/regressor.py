@@ -92,7 +92,10 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         return (mean, std) if return_std else mean
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moments = self._restarts.moments(x)
+        return self._of_moments(self._restarts.moments(x))
+
+    def _of_moments(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation, in the targets' units."""
         mean, square = moments[:, 0], moments[:, 1]
         variance = self._as_y(np.maximum(square - mean**2, 0.0))
         return self._in_units(mean), self.y_scale_ * np.sqrt(variance)

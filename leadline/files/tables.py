@@ -51,7 +51,7 @@ class Column:
 
     def words(self) -> str:
         """What the column is taken for."""
-        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {_some(self.levels)}"
+        words = "number" if self.kind == "number" else f"category of {len(self.levels)}: {some(self.levels)}"
         fill = f'"{self.fill}"' if isinstance(self.fill, str) else f"{self.fill}"
         return words if self.fill is None else f"{words}; missing -> {fill}"
 
@@ -118,7 +118,7 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     names = _clean(frame.columns)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidArgumentError(f"`{path}` must name each column once, got {_some(twice)} repeatedly; rename them.")
+        raise InvalidArgumentError(f"`{path}` must name each column once, got {some(twice)} repeatedly; rename them.")
     if len(frame) == 0:
         raise InvalidArgumentError(f"`{path}` must hold at least one row of values, got none; add rows.")
     return frame.set_axis(names, axis=1)
@@ -209,7 +209,7 @@ def learn_format(
     _check_categories(columns, len(frame))
     _check_missing(frame, columns, "fill them in, leave the columns out with `--ignore`, or use `--impute`")
     if not columns:
-        why = ", ".join(f"{_shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
+        why = ", ".join(f"{shown(name)}: {reason}" for name, reason in fmt.ignored.items()) or "there is no other"
         raise InvalidArgumentError(f"The table must have a column to learn from beside `{target}`, got none ({why}).")
     return fmt
 
@@ -218,7 +218,7 @@ def encode(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     """Float64 [rows, features]: numbers as they are, one column of 0 and 1 for each level, unseen levels all 0."""
     absent = [column.name for column in fmt.columns if column.name not in frame.columns]
     if absent:
-        lack = f"got none named {_some(absent)}; {_nearest(absent[0], frame.columns)}"
+        lack = f"got none named {some(absent)}; {_nearest(absent[0], frame.columns)}"
         raise InvalidArgumentError(f"The table must have all columns of the training table, {lack}.")
     _check_missing(frame, fmt.columns, "fill them in or fit again with `--impute`")
     blocks = [np.empty((len(frame), 0))]
@@ -325,13 +325,13 @@ def _whole(values: np.ndarray) -> np.ndarray:
 
 def _check_values(column: Any, right: np.ndarray, must: str) -> None:
     if not right.all():
-        got = f"got '{_shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
-        raise InvalidArgumentError(f"Column `{_shown(column.name)}` must hold {must}, {got}; correct that value.")
+        got = f"got '{shown(column.iloc[np.argmin(right)])}' in row {np.argmin(right) + 1}"
+        raise InvalidArgumentError(f"Column `{shown(column.name)}` must hold {must}, {got}; correct that value.")
 
 
 def _check_missing(frame: "pandas.DataFrame", columns: Iterable[Column], way_out: str) -> None:
     missing = {column.name: _numbers(frame[column.name])[1] for column in columns if column.fill is None}
-    found = [f"`{_shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
+    found = [f"`{shown(name)}` ({_rows(where)})" for name, where in missing.items() if where.any()]
     if found:
         raise InvalidArgumentError(f"Values are missing in {', '.join(found)}; {way_out}.")
 
@@ -344,16 +344,16 @@ def _check_categories(columns: Iterable[Column], rows: int) -> None:
         levels = [level for level in column.levels if level != MISSING]
         example = next((level for level in levels if np.isnan(_number(level))), "")
         if levels and all(_DATE.match(level) for level in levels):
-            trouble[column.name] = f"dates such as {_shown(example)!r}, which are neither numbers nor a category"
+            trouble[column.name] = f"dates such as {shown(example)!r}, which are neither numbers nor a category"
         elif len(levels) > most:
-            what = f"{len(levels)} different values, not all of them numbers (such as {_shown(example)!r})"
+            what = f"{len(levels)} different values, not all of them numbers (such as {shown(example)!r})"
             trouble[column.name] = f"{what}, where a category of {rows} rows may have {most}"
     if trouble:
         name, what = next(iter(trouble.items()))
-        more = f" (and so do {', '.join(f'`{_shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
-        flags = " ".join(f"--ignore {shlex.quote(_shown(name))}" for name in trouble)
+        more = f" (and so do {', '.join(f'`{shown(other)}`' for other in [*trouble][1:])})" if len(trouble) > 1 else ""
+        flags = " ".join(f"--ignore {shlex.quote(shown(name))}" for name in trouble)
         raise InvalidArgumentError(
-            f"Column `{_shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
+            f"Column `{shown(name)}` holds {what}{more}; correct it or leave it out with `{flags}`."
         )
 
 
@@ -366,7 +366,7 @@ def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
         raise InvalidArgumentError(f"The target `{fmt.target}` {must}; name another target.")
     if fmt.task == "classification" and len(values) > max(2, len(labels) / 2):
         example = next((value for value in values if np.isnan(_number(str(value)))), values[0])
-        got = f"has {len(values)} classes in {len(labels)} rows (such as '{_shown(example)}')"
+        got = f"has {len(values)} classes in {len(labels)} rows (such as '{shown(example)}')"
         way_out = "name another target, or correct what is not a number and use `--task regression`"
         raise InvalidArgumentError(f"The target `{fmt.target}` {got}; {way_out}.")
 
@@ -375,20 +375,20 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     words = {other: other[:LONGEST].lower() for other in names}  # whatever stands in a file, it does not take long
     close = difflib.get_close_matches(name[:LONGEST].lower(), words.values())
     near = [other for other in names if words[other] in close]
-    return f"near it are {_some(near)}" if near else f"the columns are {_some(names)}"
+    return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 
 def _rows(where: np.ndarray) -> str:
     rows = np.flatnonzero(where) + 1
-    return f"{len(rows)} of {len(where)} rows: {_some(rows, 3)}"
+    return f"{len(rows)} of {len(where)} rows: {some(rows, 3)}"
 
 
-def _some(things: Iterable[object], most: int = 10) -> str:
-    words = [_shown(thing) for thing in things]
+def some(things: Iterable[object], most: int = 10) -> str:
+    words = [shown(thing) for thing in things]
     return ", ".join(words[:most] + ["..."] * (len(words) > most))
 
 
-def _shown(thing: object) -> str:
+def shown(thing: object) -> str:
     """On one line, and not too long, whatever stands in the file."""
     text = "".join(letter if letter.isprintable() else "?" for letter in str(thing))
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

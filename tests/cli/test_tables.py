@@ -48,6 +48,15 @@ def test_fit_says_what_it_does_and_writes_a_model_and_a_record(classes):
     assert len(record["history"]["free_energy"]) == record["epochs"]
 
 
+def test_what_stands_in_a_table_is_no_command_to_the_terminal(classes):
+    directory, _ = classes
+    (directory / "strange.csv").write_text("colour,size,more\n\x1b]0;owned\x07,3.0,x\n")
+    done = leadline("predict", directory / "run", directory / "strange.csv", "--out", directory / "s.csv", "--quiet")
+    assert "not trained on: ?]0;owned?; they count" in done.stderr
+    refused = leadline("fit", directory / "strange.csv", "--target", "\x1b]0;owned\x07", "--out", directory / "t")
+    assert (refused.returncode, "\x1b" in refused.stderr) == (2, False)
+
+
 def test_predict_writes_what_the_model_says(classes):
     directory, _ = classes
     (directory / "new.csv").write_text("colour,size,more\nred,3.0,x\ngreen,-3.0,y\n")

@@ -109,6 +109,6 @@ def _check_predicts(estimator: DepthClassifier | DepthRegressor) -> None:
     with np.errstate(all="ignore"):
         x = trial._units.inputs(trial.x_mean_ + ORDINARY * trial.x_scale_)
         moments = trial._restarts.moments(x) if np.isfinite(x).all() else np.array(np.inf)
-        said = trial._mean_and_std(x) if isinstance(trial, DepthRegressor) and np.isfinite(moments).all() else ()
+        said = trial._mean_and_std(x) if isinstance(trial, DepthRegressor) and moments.ndim else ()
     if not (np.abs(moments) <= LARGEST_MOMENT).all() or not np.isfinite(said).all():
         raise ValueError("what it predicts for ordinary rows is not finite")

@@ -42,7 +42,7 @@ def campaign(folder: Path, n_cases: int, seed: int) -> dict[str, Any]:
             before = set(out.rglob("*"))
             process = _started(f"exec {given} {streams}", environment)
             try:
-                process.wait(timeout=rng.uniform(0.4, 1.0) * seconds)
+                process.wait(timeout=rng.uniform(0.2, 0.9) * seconds)
             except subprocess.TimeoutExpired:
                 process.send_signal(sent)
                 figures["stopped"] += 1

@@ -222,6 +222,11 @@ class Strangers:
                 at, key = self.rng.choice(numeric)
                 at[key] = self.rng.choice([*NUMBERS, *INTEGERS, 10**400, True])
                 said.append(f"{key} {str(at[key])[:20]}")
+            elif self.rng.random() < 0.3:  # all layers alike
+                kind, value = self.rng.choice(["weight_mean", "weight_raw", "bias_mean"]), self.rng.choice(NUMBERS)
+                with np.errstate(over="ignore"):
+                    tensors |= {name: np.full_like(a, value) for name, a in tensors.items() if name.endswith(kind)}
+                said.append(f"{kind} {value}")
             else:
                 name = self.rng.choice(list(tensors))
                 said.append(f"{name} {self.changed(tensors[name])}")
@@ -236,7 +241,7 @@ class Strangers:
         for _ in range(self.rng.choice([1, 1, 2, 5])):
             words_only = self.rng.random() < 0.6
             places = [(at, key) for at, key in leaves(record) if isinstance(at[key], str) or not words_only]
-            at, key = self.rng.choice([*places, *[(record, k) for k in record]])
+            at, key = self.rng.choice(places if words_only else [*places, *[(record, k) for k in record]])
             word = self.rng.choice(HOSTILE)
             said.append(f"{key}: {word[:40]!r}")
             if isinstance(at, dict) and self.rng.random() < 0.2:

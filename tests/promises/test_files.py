@@ -16,6 +16,6 @@ def test_a_failure_leaves_what_was_there_before(tmp_path):
 
 
 def test_a_process_that_is_stopped_goes_on_to_the_same_bits(tmp_path):
-    figures = stopping.campaign(tmp_path, 1, seed=5)
+    figures = stopping.campaign(tmp_path, 2, seed=5)
     assert figures["failed"] == []
     assert figures["stopped"] > 0

@@ -31,7 +31,7 @@ _OF_ZLIB = b"\x78"
 
 
 def jit(function: Callable[P, T], **options: Any) -> Callable[P, T]:
-    """`eqx.filter_jit`, or one sentence where it would wait for ever."""
+    """`eqx.filter_jit`; in a process that was forked, where it would wait for ever, one sentence."""
     compiled = eqx.filter_jit(function, **options)
 
     @wraps(function)
@@ -82,8 +82,11 @@ def _own_folder() -> Path | None:
         about = one.stat()
         if os.name != "posix":
             continue
-        if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            said = f"compiled programs are not kept, since others can write into {one}; remove it, and it is made anew."
+        others = about.st_uid != os.geteuid()
+        if others or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            why = f"{one} is another user's" if others else f"others can write into {one}"
+            way_out = "name a directory of your own in XDG_CACHE_HOME" if others else "remove it, and it is made anew"
+            said = f"compiled programs are not kept, since {why}; {way_out}."
             warnings.warn(said, ProgramsNotKeptWarning, stacklevel=3)
             return None
         if about.st_mode & 0o077:

@@ -98,7 +98,8 @@ def missing() -> str | None:
         jax.devices()
     except (RuntimeError, AssertionError) as error:  # the latter where it has no words
         why = f" ({error})" if str(error) else ""
-        return f"`JAX_PLATFORMS`: JAX finds no device of {os.environ.get('JAX_PLATFORMS')!r} here{why}; unset it."
+        asked = os.environ.get("JAX_PLATFORMS", "")
+        return f"`JAX_PLATFORMS`: JAX finds no device of {asked!r} here{why}; " + ("unset it." if asked else "set it.")
 
 
 def device_name() -> str:

@@ -1,6 +1,6 @@
 """Commands on public data: the paper's spirals, its figures, the UCI sets."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD
+from leadline.files.ours import is_ours
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.evaluate import run_fits
 from leadline.studies.sweep import CHUNKS, Sweep
@@ -59,7 +60,9 @@ def spiral(
         except InvalidArgumentError as error:  # no reason to lose the record
             say(f"leadline: note: {error}", err=True)
             conclude(out, checkpoints, fit.record, {}, quiet)
-            (out / PICTURE).unlink(missing_ok=True)  # it is another one's
+            with suppress(OSError):
+                if is_ours(out / PICTURE):  # it is another record's
+                    (out / PICTURE).unlink()
 
 
 @app.command()

@@ -14,10 +14,12 @@ class _Forgiving(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         try:
-            return super().write(data)
+            written = super().write(data)
+            if written is None:  # it does not block, and is full
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            self.lost = error
-            return len(data)
+            self.lost, written = error, len(data)
+        return written
 
 
 def forgive() -> None:

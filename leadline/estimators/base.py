@@ -4,7 +4,6 @@ import abc
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from copy import copy
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +53,14 @@ class NoPredictionError(InvalidArgumentError):
 
     def __init__(self, row: int, column: int | None, value: float, distance: float):
         """In which column, by how many standard deviations; a column of None is the target."""
-        self.row, self.column = row, column
+        self.row, self.column, self._given = row, column, (row, column, value, distance)
         self.got = f"{value}, {distance:.3g} standard deviations from the rows that were trained on"
         where = f"row {row}" if column is None else f"row {row}, column {column}"
-        self.rest = f"must be near enough for finite predictions, got {self.got}, in {where}"
-        super().__init__(f"{self.rest}; correct it or leave the row out.", "y" if column is None else "X")
+        said = f"must be near enough for finite predictions, got {self.got}, in {where}"
+        super().__init__(f"{said}; correct it or leave the row out.", "y" if column is None else "X")
+
+    def __reduce__(self) -> Any:  # from a process of joblib's
+        return type(self), self._given
 
 
 def check_said(said: np.ndarray, given: tuple[np.ndarray, ...], standardised: tuple[np.ndarray, ...]) -> None:
@@ -141,7 +143,8 @@ class DepthEstimator(Options, BaseEstimator):
         Returns:
             Itself, fitted.
         """
-        fitted = copy(self)  # a fit that fails leaves all as it was
+        fitted = object.__new__(type(self))  # a fit that fails leaves all as it was
+        fitted.__dict__.update(self.__dict__)
         problem = fitted.problem(X, y, sample_weight)
         fitted._take(problem, fitted._train(problem))
         self.__dict__ = fitted.__dict__

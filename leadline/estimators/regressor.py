@@ -137,8 +137,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
 
     def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
-        x, y = self.training_rows(X, y)
-        error, mixture, gaussian, level = self._restarts.by_mixture(Mixture.said_of, x, y[:, None]).T
+        error, mixture, gaussian, level = self._by_mixture(Mixture.said_of, X, y).T
         shift = np.log(self.y_scale_)
         return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level)
 

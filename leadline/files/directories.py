@@ -45,8 +45,7 @@ def output(
             with writing(out):
                 out.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(whole.only_writer(out))
-            if checkpoints.is_symlink() or (checkpoints.exists() and not checkpoints.is_dir()):
-                raise InvalidArgumentError(f"`out`: {checkpoints} must be a directory; move what is there away.")
+            check_folder(checkpoints)
             for path in (checkpoints / ARGUMENTS, *(out / name for name in writes)):
                 with writing(path, way_out="move it away, or choose another directory"):
                     check_ours(path)
@@ -66,6 +65,12 @@ def output(
         if made:
             with suppress(OSError):
                 out.rmdir()  # if nothing came of it
+
+
+def check_folder(path: Path) -> None:
+    """Refuse to write into what is no directory, or a link to one: behind it there may be anything."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise InvalidArgumentError(f"`out`: {path} must be a directory; move what is there away.")
 
 
 def _claim(checkpoints: Path, arguments: dict[str, Any], force: bool) -> None:
@@ -110,8 +115,8 @@ def writing(path: Path, argument: str = "out", way_out: str = "choose another pl
 
 
 def put_results(out: Path, contents: dict[str, bytes], checkpoints: Path | None) -> None:
-    """All take the place of what is there, or none does. Where there is no room for them, the checkpoints make some,
-    and come back if that is not enough."""
+    """All take the place of what is there, or, unless it is killed in between, none does. Where there is no room for
+    them, the checkpoints make some, and come back if that is not enough."""
     paths = {out / name: content for name, content in contents.items()}
     for path in paths:
         with writing(path):

@@ -21,9 +21,12 @@ _BEGINNINGS = {
     ".md": (b"# Ours and the published numbers\n", b"# The UCI sets: ours beside the published\n"),
 }
 _MARKS = {
-    ".safetensors": b'"leadline":',
-    ".png": f"Software\0{GENERATOR}".encode(),
-    ".html": f'<meta name="generator" content="{GENERATOR}">'.encode(),
+    ".safetensors": (b'"leadline":',),
+    ".png": (f"Software\0{GENERATOR}".encode(),),
+    ".html": (
+        f'<meta name="generator" content="{GENERATOR}">'.encode(),
+        b":root { color-scheme: light dark; --paper: #ffffff;",  # of version 0.1
+    ),
 }
 
 
@@ -33,14 +36,17 @@ def is_ours(path: Path) -> bool:
         return False
     with whole.open_regular(path) as file:
         head = file.read(_HEAD)
+        if path.suffix == ".safetensors":  # its words may stand behind many others
+            head += file.read(min(int.from_bytes(head[:8], "little"), whole.MOST_BYTES))
     if path.suffix == ".json":
         with suppress(ValueError, RecursionError):
             said = json.loads(whole.read_regular(path, whole.MOST_BYTES))
-            return isinstance(said, dict) and ({"depth_pmf", "version"} <= said.keys() or "leadline" in said)
+            marks = ({"leadline"}, {"depth_pmf", "version"}, {"identity", "version"})  # the last of version 0.1
+            return isinstance(said, dict) and any(mark <= said.keys() for mark in marks)
         return not head
     if path.suffix in _BEGINNINGS:
         return not head or head.startswith(_BEGINNINGS[path.suffix])
-    return not head or (path.suffix in _MARKS and _MARKS[path.suffix] in head)
+    return not head or any(mark in head for mark in _MARKS.get(path.suffix, ()))
 
 
 def digest(content: bytes) -> str:

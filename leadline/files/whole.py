@@ -105,7 +105,8 @@ def _written(path: Path, content: bytes) -> Iterator[Path]:
     try:
         with file:
             if mode is not None:
-                os.chmod(part, mode)
+                with suppress(OSError):  # of a file system without
+                    os.chmod(part, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -147,6 +148,7 @@ def _new_part(folder: Path, mode: int) -> tuple[Path, BinaryIO]:
         if _locked(file.fileno()) is not False and os.fstat(file.fileno()).st_nlink:
             return part, file
         file.close()  # another process has found it before it was locked, and takes it away
+        part.unlink(missing_ok=True)
 
 
 def _locked(handle: int) -> bool | None:
@@ -156,7 +158,7 @@ def _locked(handle: int) -> bool | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return None if error.errno in NO_LOCKS else False
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
     return True
 
 

@@ -98,7 +98,7 @@ COLUMNS = [
 def names(grid: Grid) -> list[str]:
     """Of the files that `write_comparison` writes."""
     figures = [f"figure2-{recipe}.png" for recipe in grid.recipes]
-    return ["comparison.csv", "comparison.md", *figures, "figure3.png", "recipes.png"]
+    return ["comparison.csv", "comparison.md", *figures, "figure3.png", *["recipes.png"] * (len(grid.recipes) > 1)]
 
 
 def write_comparison(grid: Grid, out: Path) -> list[Path]:

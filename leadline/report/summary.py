@@ -60,7 +60,8 @@ def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -
     lines = [f"{'depth':12s} {columns[0]:>26s} {columns[1]:>26s} {'E[L]':>14s} {'epochs':>7s}"]
     for row in rows:
         mark = "*" if row["free_energy"] == best else " "
-        nll = "-" if row["nll"] is None else f"{row['nll']:.4f} ± {row['nll_error'] or 0:.4f}"
+        error = "" if row["nll_error"] is None else f" ± {row['nll_error']:.4f}"
+        nll = "-" if row["nll"] is None else f"{row['nll']:.4f}{error}"
         lines.append(
             f"{row['depth']!s:12s} {row['free_energy']:15.1f} ± {row['free_energy_error']:6.1f}{mark} {nll:>26s} "
             f"{row['depth_mean']:7.2f} ± {row['depth_std']:.2f} {row['epochs']:7d}"

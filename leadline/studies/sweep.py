@@ -14,7 +14,7 @@ import numpy as np
 from leadline._identity import identity
 from leadline.backend.device import backend
 from leadline.files.checkpoints import EVERY, clear
-from leadline.files.directories import CHECKPOINTS
+from leadline.files.directories import CHECKPOINTS, check_folder
 from leadline.files.records import read_rows, reading, write_rows
 from leadline.inference.recipes import get_recipe
 from leadline.studies.evaluate import run_fits
@@ -116,6 +116,8 @@ class Sweep:
             checkpoints.
         """
         chunks = self.missing(out)
+        for chunk in chunks:
+            check_folder(_place(out, chunk))
         self._forget_done(out, chunks)
         stopped = threading.Event()
         diverged: list[str] = []
@@ -141,7 +143,7 @@ class Sweep:
         except KeyboardInterrupt:
             stopped.set()
         if diverged:
-            raise TrainingDivergedError("\n".join(diverged))
+            raise TrainingDivergedError("; ".join(diverged))
         return not stopped.is_set()
 
     def _train(self, chunk: Chunk, watch: Watch) -> Done | None:

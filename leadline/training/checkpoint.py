@@ -22,7 +22,7 @@ MOST_MOVED = 1000.0
 """7.3 with Adam's own constants; a user may have others."""
 
 VANISHING = 1e-15
-"""Of a moment: its square is no number of float32."""
+"""Of a first moment: where the second is that of gradients whose squares float32 has no numbers for."""
 
 
 @dataclass(frozen=True)

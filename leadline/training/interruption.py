@@ -1,9 +1,14 @@
 """Ctrl-C loses nothing, nor does any other way of asking a process to end."""
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+TOGETHER = 1.0
+"""Seconds."""
 
 
 class Interruption:
@@ -45,12 +50,27 @@ class Interruption:
 
 @contextmanager
 def ending_like_ctrl_c() -> Iterator[None]:
-    """The other signals that ask a process to end are Ctrl-C, unless they are ignored already, as `nohup` has it."""
+    """The other signals that ask a process to end are Ctrl-C, unless they are ignored already, as `nohup` has it.
+
+    Supervisors send more than one: those within TOGETHER are one. In the background of a shell Ctrl-C is ignored, and
+    they are not.
+    """
+    last = -math.inf
+
+    def hear(*_: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before < TOGETHER:
+            return
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
     others = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
     main = threading.current_thread() is threading.main_thread()
     heard = [one for one in others if main and signal.getsignal(one) is signal.SIG_DFL]
     for one in heard:
-        signal.signal(one, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(one, hear)
     try:
         yield
     finally:

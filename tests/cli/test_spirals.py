@@ -122,6 +122,19 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]  # the picture was another one's
 
 
+def test_a_picture_of_somebody_else_s_that_comes_meanwhile_stays(tmp_path):
+    """Written by the user while the network trains."""
+    code = "import leadline.studies.spiral as study, pathlib, sys\ndraw = study.draw\n"
+    code += "def late(fit): pathlib.Path(sys.argv[-1], 'spiral.png').write_text('mine'); return draw(fit)\n"
+    code += "study.draw = late\nfrom leadline.cli import main; main()"
+    command = [sys.executable, "-c", code, "spiral", "--omega", "4", "--epochs", "3", "--restarts", "1", "--width", "4"]
+    done = subprocess.run([*command, "--out", tmp_path], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "spiral.png: what is there is not Leadline's" in done.stderr
+    assert (tmp_path / "spiral.png").read_text() == "mine"
+    assert (tmp_path / "record.json").exists()
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_a_process_that_is_asked_to_end_leaves_a_checkpoint(tmp_path, sent):
     out = tmp_path / "run"

@@ -1,6 +1,7 @@
 """What an estimator says is a finite number or one sentence, and a deviation has its digits however far away."""
 
 import dataclasses
+import pickle
 import tracemalloc
 import warnings
 
@@ -13,6 +14,7 @@ import pytest
 import leadline
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError, predict
 from leadline.backend.device import Backend, backend, pretending
+from leadline.estimators.base import NoPredictionError
 from leadline.files import models as modelfile
 from leadline.inference.predict import depth_masses, sample_outputs
 from tests.network.test_unbounded import without_noise
@@ -259,3 +261,33 @@ def test_numpy_s_errors_are_the_caller_s_affair():
             model = kind(**small).fit(1e-200 * x, y)
             np.testing.assert_array_equal(model.predict(1e-200 * x), expected)
             model.prune(1e-200 * x, y)
+
+
+def test_a_refusal_comes_out_of_another_process():
+    """As it does from joblib's."""
+    refused = NoPredictionError(3, 1, 1e300, 1e299)
+    again = pickle.loads(pickle.dumps(refused))
+    assert (str(again), again.row, again.column, again.got) == (str(refused), 3, 1, refused.got)
+
+
+def test_measures_of_a_row_that_has_no_prediction_are_refused():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    model = DepthRegressor(width=4, n_restarts=1, max_iter=3, random_state=0).fit(x, x[:, 0])
+    with pytest.raises(NoPredictionError, match="row 1, column 0"):
+        model.said_of(np.array([[0.0, 0.0], [1e300, 0.0]]), np.zeros(2))
+
+
+class Forgetful(DepthClassifier):
+    """It pickles without what does not pickle."""
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "callback"}
+
+
+def test_a_fit_does_not_go_through_a_pickle():
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    heard = []
+    model = Forgetful(width=4, n_restarts=1, max_iter=3, random_state=0, callback=lambda now: heard.append(now.epoch))
+    model.fit(x, x[:, 0] > 0)
+    assert model.callback is not None
+    assert heard == [1, 2, 3]

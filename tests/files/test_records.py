@@ -1,5 +1,6 @@
 """What is on disk is read with care: tables, locks, leftovers."""
 
+import errno
 import json
 import os
 import signal
@@ -11,13 +12,16 @@ from pathlib import Path
 import pytest
 
 from leadline import DepthRegressor, InvalidArgumentError
+from leadline.cli.streams import _Forgiving
+from leadline.files import models as modelfile
 from leadline.files import whole as _files
 from leadline.files.checkpoints import ARGUMENTS, clear, epochs_done
 from leadline.files.directories import RECORD, output, put_results, write_named, write_whole
+from leadline.files.ours import is_ours
 from leadline.files.records import Record, read_record, read_rows, record_file, write_rows
 from leadline.report.page import write_page
 from leadline.studies.reproduce import COLUMNS
-from leadline.training.interruption import Interruption
+from leadline.training.interruption import Interruption, ending_like_ctrl_c
 from tests.report.test_page import spiral
 
 
@@ -341,3 +345,61 @@ def test_ctrl_c_that_somebody_swallows_is_heard_later():
         assert outer.asked
         with Interruption() as inner:
             assert inner.asked
+
+
+def test_a_file_system_with_other_troubles_is_one_that_knows_no_locks(tmp_path, monkeypatch):
+    """Else each try would leave a part, and there would be no end of them."""
+
+    def trouble(*_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(_files.fcntl, "flock", trouble)
+    _files.put_whole(tmp_path / "file", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", ["report.html", "checkpoints/arguments.json"])
+def test_what_an_older_version_made_is_ours(tmp_path, name):
+    contents = {
+        "report.html": "<!DOCTYPE html>\n<style>\n:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24;",
+        "checkpoints/arguments.json": '{"omega": 10.0, "identity": "0123456789abcdef", "version": "0.1.0"}',
+    }
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(contents[name])
+    assert is_ours(path)
+
+
+def test_a_model_of_many_words_is_ours(tmp_path):
+    """The mark stands behind them."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(modelfile.file_of({"classes": [f"a class of a long name, the {i}th" for i in range(5_000)]}, {}))
+    assert path.read_bytes().index(b'"leadline":') > 100_000
+    assert is_ours(path)
+
+
+def test_signals_that_come_together_are_one():
+    """As some who end processes send SIGTERM and SIGHUP: a second Ctrl-C would end the training at once."""
+    with ending_like_ctrl_c(), Interruption() as asked:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        assert asked.asked
+
+
+def test_a_process_in_the_background_hears_sigterm():
+    """There a shell has SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ending_like_ctrl_c(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_pipe_that_does_not_block_loses_what_it_has_no_room_for():
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(reading), _Forgiving(writing, "w") as stream:
+        for _ in range(10):
+            assert stream.write(b"x" * 50_000) > 0
+        assert stream.lost.errno == errno.EAGAIN

@@ -278,6 +278,17 @@ def test_a_run_that_diverges_does_not_take_the_others_along(tmp_path):
     assert [len(chunk) for chunk in sweep.missing(tmp_path / "some")] == [1]
 
 
+def test_no_link_among_checkpoints_is_followed(tmp_path):
+    sweep, precious = SMALL.sweep(), tmp_path / "precious"
+    place = sweep_module._place(tmp_path / "out", sweep.missing(tmp_path / "out")[0])
+    precious.mkdir()
+    place.parent.mkdir(parents=True)
+    place.symlink_to(precious)
+    with pytest.raises(InvalidArgumentError, match="must be a directory; move what is there away"):
+        sweep.run(tmp_path / "out", checkpoint_every=0)
+    assert not any(precious.iterdir())
+
+
 def test_a_kill_between_two_tables_loses_no_line_and_adds_none(tmp_path, monkeypatch):
     jobs = SMALL.sweep().jobs[:2]
     sweep = replace(SMALL.sweep(), jobs=jobs, whole=True)

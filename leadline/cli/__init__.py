@@ -4,7 +4,7 @@ import sys
 import warnings
 
 from leadline._version import __version__
-from leadline.cli.streams import forgive
+from leadline.cli.streams import INTERRUPTED, forgive
 
 __all__ = ["main"]
 
@@ -20,10 +20,14 @@ def main() -> None:
     waiting = sys.stderr is not None and sys.stderr.isatty() and "--quiet" not in sys.argv
     if waiting:
         print(_LOADING, end="\r", file=sys.stderr, flush=True)
-    with warnings.catch_warnings(record=True) as early:  # what is said meanwhile is shown as all else
-        from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
-        from leadline.cli.app import run
-        from leadline.training.interruption import ending_like_ctrl_c
+    try:
+        with warnings.catch_warnings(record=True) as early:  # what is said meanwhile is shown as all else
+            from leadline.cli import spirals, tables  # noqa: F401  # the commands, which hang themselves on the app
+            from leadline.cli.app import run
+            from leadline.training.interruption import ending_like_ctrl_c
+    except KeyboardInterrupt:
+        print("leadline: interrupted; nothing was written.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
     if waiting:
         print(" " * len(_LOADING), end="\r", file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
 from leadline.backend.device import missing
 from leadline.backend.native.library import EngineMissingWarning
-from leadline.cli.streams import lost
+from leadline.cli.streams import INTERRUPTED, lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
 from leadline.files.directories import CHECKPOINTS, RECORD, output, put_results
 from leadline.files.records import Record, record_file
@@ -28,9 +28,6 @@ from leadline.training.settings import Settings
 
 _NOTES = (CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
 """Warnings of ours."""
-
-INTERRUPTED = 130
-"""The exit status after Ctrl-C."""
 
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",

@@ -7,6 +7,10 @@ import sys
 from typing import Any
 
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
+
 class _Forgiving(io.FileIO):
     """A stream that loses what it cannot write, and remembers why."""
 

@@ -230,3 +230,13 @@ def test_version_and_help_answer_at_once():
     assert leadline("--version").stdout == f"leadline {package.__version__}\n"
     assert "--omega" in leadline("spiral", "--help").stdout
     assert time.monotonic() - start < 2 * 4 * imports  # two commands; compiling anything would take far longer
+
+
+def test_ctrl_c_while_it_loads_is_one_sentence(tmp_path):
+    """At once when JAX is about to be imported."""
+    code = "import os, signal, sys\nclass Now:\n    def find_spec(self, name, *_):\n"
+    code += "        if name == 'jax': os.kill(os.getpid(), signal.SIGINT)\n"
+    code += "sys.meta_path.insert(0, Now())\nfrom leadline.cli import main; main()"
+    command = [sys.executable, "-c", code, "spiral", "--out", tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (130, "leadline: interrupted; nothing was written.\n")

@@ -6,7 +6,6 @@ import os
 import sys
 from typing import Any
 
-
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 

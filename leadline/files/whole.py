@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,9 @@ NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 PART = ".part"
 """How the name of a file ends that is not whole yet."""
+
+PATIENCE = 5.0
+"""Seconds for a reader of a pipe to come."""
 
 _KINDS = {stat.S_IFLNK: "a link, which is not followed", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe"}
 
@@ -90,9 +94,27 @@ def put_named(path: Path, content: bytes) -> None:
     if path.is_symlink() and not path.exists():
         raise OSError(errno.EEXIST, "it is a link to nothing")
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with os.fdopen(_opened(path), "wb") as file:
+            file.write(content)
     else:
         put_whole(path.resolve(), content)
+
+
+def _opened(path: Path) -> int:
+    """To write into: a pipe that soon has somebody who reads, or a device."""
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > give_up:
+                raise OSError(errno.ENXIO, "nobody reads this pipe") from error
+            time.sleep(0.05)
+        else:
+            os.set_blocking(handle, True)
+            return handle
 
 
 @contextmanager

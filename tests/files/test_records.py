@@ -176,6 +176,13 @@ def test_a_link_that_was_named_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "file.csv", "link.csv", "pipe"]
 
 
+def test_a_pipe_that_nobody_reads_is_not_waited_for_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidArgumentError, match="nobody reads this pipe"):
+        write_named(tmp_path / "pipe", "water")
+
+
 def test_half_a_letter_stands_there_as_its_number(tmp_path):
     """As in the name of a table that is no UTF-8."""
     assert write_named(tmp_path / "page", "bad\udcff.csv").read_text() == "bad\\udcff.csv"

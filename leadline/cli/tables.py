@@ -66,9 +66,9 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
+    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     from leadline.studies.tables import expected_cost, make_estimator, record_of
 
-    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
     said = {**settings.in_words(), "noise": noise, "task": fmt.task}
     training = settings.resolved(estimator._likelihood).identity(estimator.problem(parts.x, parts.y))[:16]
@@ -186,10 +186,10 @@ def compare(
 
     Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
     """
+    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     from leadline.report.summary import summarise_comparison
     from leadline.studies.tables import compare_depths
 
-    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     depths = [depth_of(name) for name in depth.split(",")]
     with ending():
         rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
@@ -199,11 +199,11 @@ def compare(
 def _read(
     table: Path, target: str, task: Any, impute: bool, ignore: list[str] | None, test: float, seed: int
 ) -> "tuple[TableFormat, Parts]":
-    from leadline.studies.tables import split
-
     with within_memory(table):
         frame = read_table(table)
         fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
+        from leadline.studies.tables import split  # what is slow to import waits until the table is one
+
         return fmt, split(frame, fmt, test, seed)
 
 

@@ -97,7 +97,6 @@ def read_table(path: Path, fmt: TableFormat | None = None) -> "pandas.DataFrame"
     With `fmt`, categories keep the characters that stand in the file: where all of them happen to look like numbers
     ("01", "02"), they would lose the zeros otherwise.
     """
-
     suffix = next((s for s in (*_SEPARATORS, ".parquet") if path.name.lower().endswith(s)), None)
     if suffix is None:
         raise InvalidArgumentError(f"`{path}` must end in .csv, .tsv, .csv.gz, .tsv.gz or .parquet.")

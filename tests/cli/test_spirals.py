@@ -234,7 +234,8 @@ def test_version_and_help_answer_at_once():
 
 def test_ctrl_c_while_it_loads_is_one_sentence(tmp_path):
     """At once when JAX is about to be imported."""
-    code = "import os, signal, sys\nclass Now:\n    def find_spec(self, name, *_):\n"
+    code = "import os, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "class Now:\n    def find_spec(self, name, *_):\n"
     code += "        if name == 'jax': os.kill(os.getpid(), signal.SIGINT)\n"
     code += "sys.meta_path.insert(0, Now())\nfrom leadline.cli import main; main()"
     command = [sys.executable, "-c", code, "spiral", "--out", tmp_path / "run"]

@@ -2,6 +2,7 @@
 
 import os
 from functools import cache
+from threading import Event
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 _ALIGNED = 64
 """Bytes; an array that begins at a multiple of so many is taken as it is, without a thread that copies it."""
 
-_PARENTS: list[int] = []
+_FORKED = Event()
 
 
 class AfterForkError(RuntimeError):
@@ -25,13 +26,15 @@ def in_use() -> None:
 
 
 def _mark() -> None:
-    _PARENTS.append(os.getppid())
+    if _FORKED.is_set():  # the child of a child
+        return
+    _FORKED.set()
     jax.monitoring.register_event_duration_secs_listener(lambda *_, **__: check_threads())  # heard before it compiles
 
 
 def is_forked() -> bool:
     """Whether JAX was in use before this process was forked."""
-    return bool(_PARENTS)
+    return _FORKED.is_set()
 
 
 def check_threads() -> None:

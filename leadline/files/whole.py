@@ -332,6 +332,8 @@ def only_writer(folder: Path) -> Iterator[None]:
             file.write(f"leadline: process {os.getpid()}\n")
         yield
     finally:
-        with suppress(OSError):
-            path.unlink()
-        lock.release()
+        try:
+            with suppress(OSError):
+                path.unlink()
+        finally:
+            lock.release()

@@ -10,6 +10,7 @@ import pandas as pd
 
 from leadline.depth import FAMILIES
 from leadline.files.directories import write_whole
+from leadline.files.ours import is_ours
 from leadline.files.records import read_rows
 from leadline.report.words import markdown_table
 
@@ -26,8 +27,9 @@ GRID = [str(depth) for depth in range(6)]
 
 
 def read_tables(out: Path) -> Table:
-    """The numbers of all tables, by depth, set and split."""
-    rows = [{**row, "depth": depth} for depth in (*FAMILIES, *GRID) for row in read_rows(out / f"{depth}.csv")]
+    """The numbers of all tables that are ours, by depth, set and split."""
+    tables = {depth: out / f"{depth}.csv" for depth in (*FAMILIES, *GRID)}
+    rows = [{**row, "depth": depth} for depth, path in tables.items() if is_ours(path) for row in read_rows(path)]
     index, text = ["depth", "name", "split"], ["max_epochs", "device", "version"]
     table: Table = pd.DataFrame(rows, columns=None if rows else [*index, *text])
     return table.astype({"split": int}).set_index(index).drop(columns=text).astype(float)

@@ -410,3 +410,15 @@ def test_a_pipe_that_does_not_block_loses_what_it_has_no_room_for():
         for _ in range(10):
             assert stream.write(b"x" * 50_000) > 0
         assert stream.lost.errno == errno.EAGAIN
+
+
+def test_a_directory_is_free_again_whatever_goes_wrong_at_the_end(tmp_path, monkeypatch):
+    """Even where the lock cannot be removed because memory is out."""
+
+    def no_memory(_):
+        raise MemoryError
+
+    with pytest.raises(MemoryError), monkeypatch.context() as now, _files.only_writer(tmp_path):
+        now.setattr(Path, "unlink", no_memory)
+    with _files.only_writer(tmp_path):
+        pass

@@ -87,3 +87,9 @@ def test_likelihoods_are_compared_by_their_kind(tmp_path):
 
 def test_without_learned_depths_there_is_nothing_to_compare(tmp_path):
     assert uci.write_comparison(tmp_path) is None
+
+
+def test_a_table_of_somebody_else_s_is_passed_over(out):
+    before = read_tables(out)
+    (out / "poisson.csv").write_text("a,b\n1,2\n")
+    assert read_tables(out).index.equals(before.index.drop("poisson", errors="ignore"))

@@ -418,7 +418,8 @@ def test_a_directory_is_free_again_whatever_goes_wrong_at_the_end(tmp_path, monk
     def no_memory(_):
         raise MemoryError
 
-    with pytest.raises(MemoryError), monkeypatch.context() as now, _files.only_writer(tmp_path):
+    with pytest.raises(MemoryError) as error, monkeypatch.context() as now, _files.only_writer(tmp_path):
         now.setattr(Path, "unlink", no_memory)
+    assert error.tb is not None  # and with it all that the lock is held by
     with _files.only_writer(tmp_path):
         pass

@@ -17,7 +17,7 @@ def on_one_line(text: object) -> str:
     text = str(text)
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def shown(thing: object) -> str:

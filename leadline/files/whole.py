@@ -241,7 +241,7 @@ def read_regular(path: str | os.PathLike[str], most: int | None = None) -> bytes
 
 def reason(error: Exception) -> str:
     """Why a file cannot be read, for a sentence about it."""
-    return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
+    return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".") or _NO_MEMORY
 
 
 @contextmanager

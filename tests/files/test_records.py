@@ -423,3 +423,15 @@ def test_a_directory_is_free_again_whatever_goes_wrong_at_the_end(tmp_path, monk
     assert error.tb is not None  # and with it all that the lock is held by
     with _files.only_writer(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (MemoryError(), "it is larger than the memory that is left"),
+        (OSError(errno.EACCES, "Permission denied"), "Permission denied"),
+        (ValueError("It is odd."), "It is odd"),
+    ],
+)
+def test_no_reason_is_empty(error, why):
+    assert _files.reason(error) == why

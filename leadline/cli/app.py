@@ -119,10 +119,22 @@ def _cut_off(out: Path) -> str:
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
-    warnings.showwarning = _show_warning
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        """Ours is a note to the user, once; all others look as ever."""
+        if not issubclass(category, _NOTES):
+            _show_any_warning(message, category, *where)
+        elif str(message) not in said:
+            said.add(str(message))
+            say(f"leadline: note: {message}", err=True)
+
+    warnings.showwarning = show
+    for kind in _NOTES:
+        warnings.simplefilter("always", kind)
     os.environ["MPLBACKEND"] = "agg"  # all that commands draw goes into files, whatever a notebook left there
     for one in early:
-        _show_warning(one.message, one.category, one.filename, one.lineno)
+        show(one.message, one.category, one.filename, one.lineno)
     try:
         with naming(flags()):
             app()
@@ -144,14 +156,6 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # JAX may be compiling still, and would crash in what the interpreter takes down
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Ours is a note to the user; all others look as ever."""
-    if issubclass(category, _NOTES):
-        say(f"leadline: note: {message}", err=True)
-    else:
-        _show_any_warning(message, category, *where)
 
 
 _show_any_warning = warnings.showwarning

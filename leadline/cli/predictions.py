@@ -113,8 +113,8 @@ def _check_out(out: Path, table: Path, force: bool) -> None:
 def _model_and_rows(
     run: Path, table: Path, sep: str | None, encoding: str | None
 ) -> "tuple[Estimator, TableFormat, pandas.DataFrame]":
-    if run.is_dir() and not (run / RECORD).exists():
-        raise InvalidArgumentError(f"`run` must be a directory with a {RECORD}, got {run}.")
+    if not run.is_file() and not (run / RECORD).exists():
+        raise InvalidArgumentError(f"`run` must be a directory with a {RECORD} or a model file, got {run}.")
     from leadline.estimators.loading import load
     from leadline.studies.tables import format_of
 

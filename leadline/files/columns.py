@@ -172,8 +172,10 @@ def not_finite(column: Any, values: np.ndarray, missing: np.ndarray, must: str) 
     right = missing | np.isfinite(values)
     if right.all():
         right, must = missing | ~(np.abs(values) > LARGEST), f"numbers of at most {LARGEST:g} in size"
+    if right.all():
+        return ""
     place = int(np.argmin(right))
-    return "" if right.all() else f"must hold {must}, got '{shown(column.iloc[place])}' in row {place + 1}"
+    return f"must hold {must}, got '{shown(column.iloc[place])}' in row {place + 1}"
 
 
 def _check_text(values: Iterable[Any]) -> None:

@@ -104,12 +104,23 @@ def learn_format(
 def lacks_target(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     """The rows without one."""
     column, reading = _target_of(frame, fmt.target), fmt.encoding.reading
-    return missing_in(column, reading) if fmt.target_kind == "text" else numbers(column, reading)[1]
+    return labels(column, reading) == "" if fmt.target_kind == "text" else numbers(column, reading)[1]
 
 
 def missing_in(column: Any, reading: Reading) -> np.ndarray:
-    """Where nothing stands in a column, whatever its values are."""
-    return np.array([not text for text in texts(column, reading)], bool)
+    """Where there is no target, whatever its values are."""
+    return numbers(column, reading)[1] if _is_number(column, reading) else labels(column, reading) == ""
+
+
+def labels(column: Any, reading: Reading) -> np.ndarray:
+    """The classes that stand there as text, "" where there is none. A question mark is a class like others, unless the
+    user says that it is none."""
+    return np.array(texts(column, reading, means_something={"?"} - {*reading.na}), str)
+
+
+def _is_number(column: Any, reading: Reading) -> bool:
+    values, missing = numbers(column, reading)
+    return not np.isnan(values[~missing]).any()
 
 
 def _target_of(frame: "pandas.DataFrame", target: str) -> Any:
@@ -127,7 +138,7 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
         where = f"`{shown(fmt.target)}` is missing in {rows(missing)}"
         raise InvalidArgumentError(f"The target {where}; fill it in, or use `--drop-missing-target`.")
     if fmt.target_kind == "text":
-        return np.array(texts(column, reading), str)
+        return labels(column, reading)
     values, _ = numbers(column, reading)
     if fmt.target_kind == "boolean":
         _check_values(column, np.isin(values, [0, 1]), "true or false")
@@ -164,20 +175,20 @@ def _check_values(column: Any, right: np.ndarray, must: str) -> None:
         raise InvalidArgumentError(f"Column `{shown(column.name)}` must hold {must}, {got}; correct that value.")
 
 
-def _check_variety(labels: np.ndarray, fmt: TableFormat) -> None:
-    values = np.unique(labels)
-    if len(labels) < 2:
-        raise InvalidArgumentError(f"The table must have at least two rows, got {len(labels)}.")
+def _check_variety(y: np.ndarray, fmt: TableFormat) -> None:
+    values = np.unique(y)
+    if len(y) < 2:
+        raise InvalidArgumentError(f"The table must have at least two rows, got {len(y)}.")
     if len(values) < 2:
         must = f"must have at least two different values, got '{shown(values[0])}' in all rows"
         raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {must}; name another target.")
     if fmt.task == "regression":
-        _, deviation = mean_and_scale(labels)
+        _, deviation = mean_and_scale(y)
         if not 1e-150 <= deviation <= 1e150:
             what = f"a standard deviation of {deviation:.3g}, whose square no float holds"
             raise InvalidArgumentError(f"The target `{shown(fmt.target)}` has {what}; take another unit.")
-    if fmt.task == "classification" and len(values) > max(2, len(labels) / 2):
+    if fmt.task == "classification" and len(values) > max(2, len(y) / 2):
         example = next((value for value in values if np.isnan(number(str(value)))), values[0])
-        got = f"has {len(values)} classes in {len(labels)} rows (such as '{shown(example)}')"
+        got = f"has {len(values)} classes in {len(y)} rows (such as '{shown(example)}')"
         way_out = "name another target, or correct what is not a number and use `--task regression`"
         raise InvalidArgumentError(f"The target `{shown(fmt.target)}` {got}; {way_out}.")

@@ -1,6 +1,8 @@
 """Files become tables: CSV in its many shapes, and Parquet."""
 
 import csv
+import encodings.cp1252
+import encodings.utf_16  # noqa: F401  # so that nothing is imported because of what stands in a file
 import gzip
 import io
 import re
@@ -110,7 +112,7 @@ class _Text:
             warnings.simplefilter("error", pd.errors.ParserWarning)  # what it says of rows longer than the header
             # By place, not by name, because a name may stand there twice.
             options["dtype"] = {i: object for i, name in enumerate(names) if is_text(name)}
-            options |= {"na_values": ["?"], "header": 0, "names": range(len(names))}
+            options |= {"header": 0, "names": range(len(names))}
             return pd.read_csv(self._file, **options).set_axis(names, axis=1)
 
     def _has_codes(self) -> bool:

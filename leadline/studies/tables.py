@@ -57,8 +57,8 @@ class Parts:
     y: np.ndarray
     x_test: "pandas.DataFrame"
     y_test: np.ndarray
-    rows: np.ndarray
-    rows_test: np.ndarray
+    rows: np.ndarray | None = None
+    rows_test: np.ndarray | None = None
     weight: np.ndarray | None = None
     """What the rows to train on count, if not all the same."""
 

@@ -304,7 +304,7 @@ def test_dates_of_parquet_and_of_text_are_the_same_numbers(tmp_path):
     x = encode(frame, fmt)
     assert x[0, 1] == 18262  # days from 1970-01-01 to 2020-01-01
     assert x[2, 1] == x[1, 1] == 18263 + (6.5 * 3600 + 0.25) / 86400
-    np.testing.assert_allclose(x[3, 2:6], [-0.0, -1.0, 0.782, 0.623], atol=0.01)  # half a year later, a Thursday
+    np.testing.assert_allclose(x[3, 2:6], [0, -1, 0, 1], atol=0.02)  # half a year later, again a Thursday
     for text in ("2020-01-01,2020-01-02T06:30:00.25Z,,2021-07-01", "2020/1/1,2020/1/2 07:30:00.25+01:00,-,2021.7.1"):
         rows = zip("1234", text.split(","), "abab", strict=True)
         again = read(tmp_path, "x,day,y\n" + "".join(",".join(row) + "\n" for row in rows))

@@ -40,9 +40,10 @@ class DataWarning(UserWarning):
 def tell(note: str) -> None:
     """Warn of something about the rows, where the caller's own code asked for it."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("leadline", "sklearn"):
+    ours = ("leadline", "sklearn", "numpy")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:
         level, frame = level + 1, frame.f_back
-    warnings.warn(note, DataWarning, stacklevel=level - 1)
+    warnings.warn(note, DataWarning, stacklevel=level)
 
 
 @contextmanager

@@ -145,6 +145,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = given.pop("names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise TypeError("the names of its columns are no text")
+        if len(set(names)) < len(names):
+            raise ValueError("two of its columns have one name")
         encoding = Encoding.from_json(given)
         if lack := {column.name for column in encoding.columns} - {*names}:
             raise ValueError(f"its table has no column {some(lack)}")

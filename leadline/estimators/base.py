@@ -120,6 +120,8 @@ class DepthEstimator(Options, BaseEstimator):
         """The same of a raw table, whose columns are encoded: as `learned`, if they are already."""
         if self.encoder is not None and not isinstance(self.encoder, TableEncoder):
             raise InvalidArgumentError(f"must be a TableEncoder or None, got {self.encoder!r}.", "encoder")
+        if y is None:
+            raise InvalidArgumentError("must be given, got None.", "y")
         frame = frame_of(X)
         learn_names(self, X, frame)
         weight = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)

@@ -48,7 +48,7 @@ INSIDE = {
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
     ],
-    "report": ["words", "page", "summary", "reproduction", "uci", ""],
+    "report": ["words", "web", "page", "summary", "reproduction", "uci", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""

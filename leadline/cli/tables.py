@@ -1,4 +1,4 @@
-"""Commands on one's own tables: fit, predict, report, compare."""
+"""Commands on one's own tables: fit, predict, report."""
 
 import csv
 import gzip
@@ -11,7 +11,7 @@ import typer
 from leadline._checks import InvalidArgumentError
 from leadline._foreign import no_formula, shown, some
 from leadline.cli.app import app, conclude, directory, ending, say, say_what_is_begun
-from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
+from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.ours import check_ours, digest
@@ -66,7 +66,7 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --impute --out runs/houses
     """
-    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
+    fmt, parts = read_parts(table, target, task, impute, ignore, test, settings.seed)
     from leadline.studies.tables import expected_cost, make_estimator, record_of
 
     estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
@@ -75,7 +75,7 @@ def fit(
     with directory(out, (MODEL, RECORD), force, {**said, "identity": training}) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
         if not quiet:
-            _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
+            _say_what_isread_parts(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
             say(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
         say_what_is_begun(checkpoints, quiet)
@@ -164,41 +164,10 @@ def report(
     say(f"wrote {write_page(read_record(run), path)}")
 
 
-@app.command()
-@takes_settings("depth", recipe=TABLE.name)
-def compare(
-    table: Table,
-    target: Target,
-    settings: Settings,
-    depth: Annotated[
-        str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
-    ] = "normal,poisson,categorical",
-    noise: Noise = "auto",
-    task: Kind = "auto",
-    impute: Impute = False,
-    ignore: Ignore = None,
-    test: Test = 0.2,
-    quiet: Quiet = False,
-) -> None:
-    """Set depth families side by side.
-
-    By free energy, likelihood of rows kept apart, and depth.
-
-    Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
-    """
-    fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
-    from leadline.report.summary import summarise_comparison
-    from leadline.studies.tables import compare_depths
-
-    depths = [depth_of(name) for name in depth.split(",")]
-    with ending():
-        rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
-    say(*summarise_comparison(rows, len(parts.x), len(parts.x_test)))
-
-
-def _read(
+def read_parts(
     table: Path, target: str, task: Any, impute: bool, ignore: list[str] | None, test: float, seed: int
 ) -> "tuple[TableFormat, Parts]":
+    """What the columns of a table are, and its rows, of which a share is kept apart."""
     with within_memory(table):
         frame = read_table(table)
         fmt = learn_format(frame, target, task=task, impute=impute, ignore=ignore or [])
@@ -207,7 +176,7 @@ def _read(
         return fmt, split(frame, fmt, test, seed)
 
 
-def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
+def _say_what_isread_parts(fmt: TableFormat, n_train: int, n_test: int) -> None:
     say(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{shown(fmt.target)}` from")
     for column in fmt.columns:
         say(f"  {shown(column.name)}: {column.words()}")

@@ -84,11 +84,12 @@ def compare(
             contest.run(line)
         comparison = contest.comparison(**about)
         assert comparison is not None
-        say(*comparison.lines(get_terminal_size((WIDE, 24)).columns))
+        if out is None or not quiet:
+            say(*comparison.lines(get_terminal_size((WIDE, 24)).columns))
         if out is not None:
             put_results(out, _files(comparison), None)
             if not quiet:
-                say("", f"wrote {' and '.join(str(out / name) for name in NAMES)}")
+                say("", f"wrote {', '.join(str(out / name) for name in NAMES)}")
 
 
 def _others(against: str, test: float | None) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ class Contest:
         for name, one in self.candidates.items():
             suits = isinstance(one, BaseEstimator) and is_right(one)
             if not suits or (self.task == "classification" and not hasattr(one, "predict_proba")):
-                raise InvalidArgumentError(f"must be {must}, got {type(one).__name__} as {name}.", "candidates")
+                raise InvalidArgumentError(f"must be {must}, got {shown(repr(one))} as {name}.", "candidates")
 
     def run(self, tell: Teller | None = None) -> None:
         """Train and measure all of them, fold by fold. One that fails is not tried again, and its error is kept; that
@@ -137,8 +137,7 @@ class Contest:
         rows = [*self._rows(finished, bool(n_measured))]
         rows += [{"candidate": name, "failed": error} for name, error in self.failures.items()]
         counts = {"n_rows": len(self.y), "n_measured": n_measured, "folds": n_folds if len(self.folds) > 1 else None}
-        others = any("depth_mean" not in row for row in rows)
-        notes = [*_notes(self.task, len(self.folds), others=others, **counts), *self.notes]
+        notes = [*_notes(self.task, len(self.folds), rows, **counts), *self.notes]
         notes += [f"{name} failed: {error}" for name, error in self.failures.items()]
         return Comparison(rows, self.task, {**about, **counts}, notes)
 
@@ -189,9 +188,12 @@ def compare(
         the notes and has no measures.
     """
     check_consistent_length(X, y)
+    if np.ndim(y) != 1:
+        raise InvalidArgumentError(f"must be one class or number a row, got shape {np.shape(y)}.", "y")
     x, y = X if hasattr(X, "iloc") or hasattr(X, "collect_schema") else np.asarray(X), np.asarray(y)
     check_integer("random_state", random_state, 0)
-    given = dict(candidates) if isinstance(candidates, Mapping) else _named(candidates or ("leadline", *BASELINES))
+    candidates = ("leadline", *BASELINES) if candidates is None else candidates
+    given = dict(candidates) if isinstance(candidates, Mapping) else _named(candidates)
     check_names(name for name in given.values() if isinstance(name, str))
     task = _task(task, y, [one for one in given.values() if not isinstance(one, str)])
     parts, notes = folds_of(y, task, folds, test, random_state)
@@ -212,7 +214,7 @@ def check_names(names: Iterable[str], argument: str = "candidates") -> None:
 
 def _named(candidates: Sequence[Any]) -> dict[str, Any]:
     """By their names, or those of their types, with a number more where there are several."""
-    if isinstance(candidates, str):
+    if isinstance(candidates, str) or not len(candidates):
         raise InvalidArgumentError(f"must be a list of names and estimators, got {candidates!r}.", "candidates")
     named: dict[str, Any] = {}
     for one in candidates:
@@ -233,7 +235,7 @@ def make_candidate(candidate: Any, task: str, seed: int, n_rows: int) -> Any:
 
 def _task(task: str, y: np.ndarray, estimators: Sequence[Any]) -> str:
     check_choice("task", task, ("auto", "classification", "regression"))
-    if task == "auto" and estimators:
+    if task == "auto" and estimators and isinstance(estimators[0], BaseEstimator):
         return "classification" if is_classifier(estimators[0]) else "regression"
     if task == "auto":
         import pandas
@@ -312,28 +314,34 @@ def _by_row(error: Exception, kept: np.ndarray) -> Exception:
     return NoPredictionError(int(kept[error.row]), *given[1:])
 
 
-def _notes(task: str, n_folds: int, *, others: bool, n_rows: int, n_measured: int, folds: int | None) -> list[str]:
+def _notes(
+    task: str, n_folds: int, rows: list[dict[str, Any]], *, n_rows: int, n_measured: int, folds: int | None
+) -> list[str]:
     """What one should know to read the table."""
-    notes, finished = [], folds or 1
+    finished = folds or 1
+    is_ours = ["depth_mean" in row for row in rows]
     if n_folds > 1:
         stopped = f", stopped after {finished} of them" if finished < n_folds else ""
         how = f"each predicted once, in a cross-validation of {n_folds} folds{stopped}"
         notes = [f"{n_measured:,} of {n_rows:,} rows, {how}."]
     elif n_measured:
         notes = [f"{n_measured:,} of {n_rows:,} rows, kept apart from the others."]
+    else:
+        notes = [f"All {n_rows:,} rows were trained on: there is nothing to measure on."]
     if n_measured:
         notes.append(
-            "± is the standard error over the rows, taken as independent; ~ is a difference within two of them, which "
-            "equals exceed once in twenty times. What other rows to train on would change is not in it."
+            "± is the standard error over the rows, taken as independent. A difference within two of them is within "
+            "noise (~); equals exceed that once in twenty times. What other rows to train on would change is not in it."
         )
-    if n_measured and others and task == "classification":
+    if n_measured and not all(is_ours) and task == "classification":
         notes.append("Probabilities from others than ours count as at least one in a million.")
-    elif n_measured and others:
+    elif n_measured and not all(is_ours):
         notes.append(
             "What others than ours predict is taken for the middle of a Gaussian, as wide as they err on rows of the "
             "training part that they have not seen."
         )
-    notes.append("E[L] is the mean depth of ours, ± its standard deviation; seconds are those of one training.")
-    if n_folds == 1:
+    notes += ["E[L] is the mean depth of ours, ± its standard deviation."] * any(is_ours)
+    notes.append("Seconds are those of one training and what it predicts.")
+    if n_folds == 1 and any(is_ours):
         notes.append("* is the lowest free energy, in nats of the rows trained on, ± its Monte Carlo error.")
     return notes

@@ -40,6 +40,11 @@ class Judge(NamedTuple):
     unit: float = 1.0
     """100 where shares are shown in percent."""
 
+    @property
+    def label(self) -> str:
+        """As everywhere."""
+        return metrics.MEASURES[self.name].label
+
     def judged(self, parts: np.ndarray) -> np.ndarray:
         """What every row adds to the quantity that differences are taken of. For a share that should be met this is
         its distance from there."""
@@ -179,7 +184,7 @@ class Comparison:
             lowest = [row.get("free_energy") == min(energies) for row in self.rows]
             columns["free energy"] = [cell + " *"[mark] for cell, mark in zip(cells, lowest, strict=True)]
         if any("depth_mean" in row for row in self.rows):
-            columns["E[L]"] = _column(self.rows, "depth_mean", "depth_std")
+            columns["E[L]"] = _column(self.rows, "depth_mean", "depth_std", digits=2)
         return columns | {"seconds": [f"{row['seconds']:.2g}" if "seconds" in row else "-" for row in self.rows]}
 
     def __repr__(self) -> str:
@@ -221,17 +226,20 @@ class Comparison:
         return lines
 
 
-def _column(rows: list[dict[str, Any]], name: str, error: str, unit: float = 1.0, *, signed: bool = False) -> list[str]:
-    """Numbers with their errors, all with as many digits as the smallest error asks for."""
-    errors = [unit * row[error] for row in rows if row.get(error)]
-    digits = _digits(min(errors)) if errors else 2
+def _column(
+    rows: list[dict[str, Any]],
+    name: str,
+    error: str,
+    unit: float = 1.0,
+    *,
+    signed: bool = False,
+    digits: int | None = None,
+) -> list[str]:
+    """Numbers with their errors, all with so many digits behind the point, or with two of a middling error."""
+    errors = sorted(unit * row[error] for row in rows if row.get(error))
+    if digits is None:
+        digits = min(max(0, 1 - math.floor(math.log10(errors[(len(errors) - 1) // 2]))), 9) if errors else 2
     return [_with_error(row.get(name), row.get(error), unit, digits, "+" if signed else "") for row in rows]
-
-
-def _digits(error: float) -> int:
-    """Behind the point, of a number with such an error: two digits of it, or one from 3.6 on."""
-    power = math.floor(math.log10(error))
-    return min(max(0, (1 if error < 3.6 * 10**power else 0) - power), 9)
 
 
 def _with_error(value: float | None, error: float | None, unit: float, digits: int, sign: str) -> str:

@@ -90,7 +90,9 @@ class Contest:
                     self.outcomes[name].append(self._outcome(candidate, train, kept))
                 except Exception as error:
                     if name == next(iter(self.candidates)):
-                        raise _by_row(error, kept) from error
+                        if isinstance(error, NoPredictionError):
+                            raise _of_table(error, kept) from error
+                        raise
                     self.failures[name] = f"{type(error).__name__}: {shown(str(error).strip())}"
 
     def _seconds_left(self, fold: int, name: str) -> float | None:
@@ -306,10 +308,8 @@ def free_energy_error(estimator: Any, x: Any, y: np.ndarray) -> float:
     return float(np.std(totals, ddof=1) / np.sqrt(8))
 
 
-def _by_row(error: Exception, kept: np.ndarray) -> Exception:
-    """A row of a fold by its number in the table."""
-    if not isinstance(error, NoPredictionError):
-        return error
+def _of_table(error: NoPredictionError, kept: np.ndarray) -> NoPredictionError:
+    """The same, of the row of the table that a row of a fold is."""
     given: Any = error._given
     return NoPredictionError(int(kept[error.row]), *given[1:])
 

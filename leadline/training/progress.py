@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from leadline._foreign import on_one_line
@@ -96,10 +96,10 @@ class GridLine(_Line):
 
 
 class CandidateLine(_Line):
-    """The candidate and the fold, of a comparison, and the time left."""
+    """The candidate and the fold of a comparison, the time since it began, and the time left."""
 
     def __init__(self, console: Console | None = None):
-        super().__init__(console, None, TextColumn("{task.description}"))
+        super().__init__(console, None, TimeElapsedColumn(), TextColumn("{task.description}"))
         self._bar.update(self._row, description=_beginning())
 
     def __call__(self, fold: int, n_folds: int, name: str, seconds: float | None) -> None:

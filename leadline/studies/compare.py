@@ -2,8 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,9 @@ class Outcome:
     said: OfClasses | OfNumbers | None
     """Of the rows to measure on, if there are any."""
     seconds: float
+    """Of the training."""
+    took: float
+    """With all that was predicted, and with trainings for the sake of that."""
     learned: dict[str, Any]
     """Of one of ours, under the record's names."""
 
@@ -81,13 +84,13 @@ class Contest:
         """Train and measure all of them, fold by fold. One that fails is not tried again, and its error is kept; that
         of the first, beside whom the others are set, is raised."""
         for i, (train, kept) in enumerate(self.folds):
-            for name, candidate in self.candidates.items():
+            for name in self.candidates:
                 if tell is not None:
                     tell(i, len(self.folds), name, self._seconds_left(i, name))
                 if name in self.failures:
                     continue
                 try:
-                    self.outcomes[name].append(self._outcome(candidate, train, kept))
+                    self.outcomes[name].append(self._outcome(name, train, kept))
                 except Exception as error:
                     if name == next(iter(self.candidates)):
                         if isinstance(error, NoPredictionError):
@@ -100,24 +103,24 @@ class Contest:
         if fold == 0:
             return None
         names = [one for one in self.candidates if one not in self.failures]
-        seconds = [self.outcomes[one][0].seconds for one in names]
+        seconds = [self.outcomes[one][0].took for one in names]
         begun = names.index(name) if name in names else 0
         return sum(seconds) * (len(self.folds) - fold) - sum(seconds[:begun])
 
-    def _outcome(self, candidate: Any, train: np.ndarray, kept: np.ndarray) -> Outcome:
-        estimator: Any = clone(candidate)
+    def _outcome(self, name: str, train: np.ndarray, kept: np.ndarray) -> Outcome:
+        estimator: Any = clone(self.candidates[name])
         start = time.perf_counter()
         x, x_kept = (_safe_indexing(self.x, rows) for rows in (train, kept))
         y, y_kept = self.y[train], self.y[kept]
         is_ours = isinstance(estimator, DepthClassifier | DepthRegressor)
         say = say_ours if is_ours else say_classes if self.task == "classification" else say_numbers
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a network has as many epochs as it has
+        with self._noting(ConvergenceWarning, f"{name} had not converged when it stopped."):
             estimator.fit(x, y)
+            seconds = time.perf_counter() - start
             if getattr(estimator, "interrupted_", False):
                 raise KeyboardInterrupt
             said = say(estimator, x_kept, y_kept, x, y) if len(kept) else None
-        seconds, learned = time.perf_counter() - start, dict[str, Any]()
+        learned: dict[str, Any] = {}
         if is_ours:
             names = ("depth_mean", "depth_std", *["free_energy"] * (len(self.folds) == 1))
             learned = {name: getattr(estimator, f"{name}_") for name in names} | {"epochs": estimator.n_iter_}
@@ -125,7 +128,22 @@ class Contest:
             learned["free_energy_error"] = free_energy_error(estimator, x, y)
         if isinstance(said, OfClasses):
             said = _among(np.unique(self.y), estimator.classes_, said)
-        return Outcome(said, seconds, learned)
+        return Outcome(said, seconds, time.perf_counter() - start, learned)
+
+    @contextmanager
+    def _noting(self, category: type[Warning], note: str) -> Iterator[None]:
+        """A note instead of many such warnings; others are heard as ever."""
+        heard: list[warnings.WarningMessage] = []
+        try:
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always", category)
+                yield
+        finally:
+            for one in heard:
+                if not issubclass(one.category, category):
+                    warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+                elif note not in self.notes:
+                    self.notes.append(note)
 
     def comparison(self, **about: Any) -> Comparison | None:
         """Of what is finished: all candidates in as many folds, or in the first those that are through; None if none
@@ -192,11 +210,13 @@ def compare(
     check_consistent_length(X, y)
     if np.ndim(y) != 1:
         raise InvalidArgumentError(f"must be one class or number a row, got shape {np.shape(y)}.", "y")
-    x, y = X if hasattr(X, "iloc") or hasattr(X, "collect_schema") else np.asarray(X), np.asarray(y)
+    x, y = (X if hasattr(X, "shape") else np.asarray(X)), np.asarray(y)
     check_integer("random_state", random_state, 0)
     candidates = ("leadline", *BASELINES) if candidates is None else candidates
     given = dict(candidates) if isinstance(candidates, Mapping) else _named(candidates)
-    check_names(name for name in given.values() if isinstance(name, str))
+    for name in given.values():
+        if isinstance(name, str):
+            check_choice("candidates", name, ("leadline", *BASELINES))
     task = _task(task, y, [one for one in given.values() if not isinstance(one, str)])
     parts, notes = folds_of(y, task, folds, test, random_state)
     made = {name: make_candidate(one, task, random_state, len(parts[0][0])) for name, one in given.items()}
@@ -206,12 +226,6 @@ def compare(
     comparison = contest.comparison(seed=random_state)
     assert comparison is not None
     return comparison
-
-
-def check_names(names: Iterable[str], argument: str = "candidates") -> None:
-    """Refuse names that nobody has."""
-    for name in names:
-        check_choice(argument, name, ("leadline", *BASELINES))
 
 
 def _named(candidates: Sequence[Any]) -> dict[str, Any]:
@@ -341,7 +355,7 @@ def _notes(
             "training part that they have not seen."
         )
     notes += ["E[L] is the mean depth of ours, ± its standard deviation."] * any(is_ours)
-    notes.append("Seconds are those of one training and what it predicts.")
+    notes.append("Seconds are those of one training.")
     if n_folds == 1 and any(is_ours):
         notes.append("* is the lowest free energy, in nats of the rows trained on, ± its Monte Carlo error.")
     return notes

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -289,6 +291,20 @@ def test_what_was_finished_before_ctrl_c_can_be_compared(wine):
         assert compared.about["n_measured"] == sum(len(kept) for _, kept in contest.folds[: expected[1]])
         assert f"stopped after {expected[1]} of them" in str(compared)
     assert Contest({"bayes": GaussianNB()}, *wine, contest.folds, "classification").comparison() is None
+
+
+def test_a_network_that_has_not_converged_is_said_and_other_warnings_are_heard(wine):
+    class Anxious(GaussianNB):
+        def fit(self, X, y):
+            warnings.warn("mind the gap", UserWarning, stacklevel=2)
+            return super().fit(X, y)
+
+    candidates = {"bayes": GaussianNB(), "short": MLPClassifier(max_iter=2, random_state=0), "warning": Anxious()}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        compared = leadline.compare(*wine, candidates=candidates, folds=2)
+    assert [str(one.message) for one in heard] == ["mind the gap"] * 2
+    assert compared.notes.count("short had not converged when it stopped.") == 1
 
 
 def test_ctrl_c_ends_a_comparison_in_python(wine):

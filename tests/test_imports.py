@@ -13,7 +13,20 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
-    *("inference", "metrics", "plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
+    *(
+        "inference",
+        "metrics",
+        "plots",
+        "files",
+        "datasets",
+        "training",
+        "estimators",
+        "studies",
+        "report",
+        "cli",
+        "",
+        "__main__",
+    ),
 ]
 """From the top."""
 
@@ -39,18 +52,21 @@ INSIDE = {
             "",
         ),
     ],
-    "files": ["whole", "ours", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": [
+        *("whole", "ours", "checkpoints", "directories", "records", "values", "columns", "learning", "formats"),
+        *("tables", "models", ""),
+    ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["base", "classifier", "regressor", "", "loading"],
+    "estimators": ["said", "encoder", "base", "classifier", "regressor", "", "loading"],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds", "tables"),
         *("baselines", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "page", "summary", "reproduction", "uci", "comparison", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", "compare", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

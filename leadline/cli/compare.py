@@ -15,8 +15,8 @@ import typer
 from leadline._checks import InvalidArgumentError, check_choice, check_entries
 from leadline._foreign import some
 from leadline.cli.app import app, ending, say
-from leadline.cli.options import Quiet, depth_of, names_of, number_of, takes_settings
-from leadline.cli.tables import Ignore, Impute, Kind, Noise, Table, Target, read_parts
+from leadline.cli.options import Quiet, Reads, depth_of, names_of, number_of, takes_reads, takes_settings
+from leadline.cli.tables import ClassWeight, Kind, Noise, Table, Target, read_parts
 from leadline.files.directories import output, put_results
 from leadline.inference.recipes import TABLE
 from leadline.studies.baselines import BASELINES
@@ -32,10 +32,12 @@ NAMES = ("compared.csv", "compared.json", "compared.html")
 
 @app.command()
 @takes_settings("depth", "temperature", recipe=TABLE.name)
+@takes_reads
 def compare(
     table: Table,
     target: Target,
     settings: Settings,
+    reads: Reads,
     against: Annotated[
         str, typer.Option(help="linear, boosting, forest, mlp, with commas between; all or none.")
     ] = "all",
@@ -53,9 +55,8 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Where a table and a page of it go, if anywhere.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a comparison that is there.")] = False,
     noise: Noise = "auto",
+    class_weight: ClassWeight = None,
     task: Kind = "auto",
-    impute: Impute = False,
-    ignore: Ignore = None,
     quiet: Quiet = False,
 ) -> None:
     """Set ours beside what else one would use, or depth families and temperatures side by side.
@@ -69,18 +70,23 @@ def compare(
     others, ours = _others(against, test), _ours(settings, depth, temperature)
     if out is not None and (out / NAMES[0]).exists() and not force:
         raise InvalidArgumentError(f"`out` {out} holds a comparison already; choose another or use --force.")
-    fmt, parts = read_parts(table, target, task, impute, ignore, 0.0, settings.seed)
+    if reads.weight is not None:
+        raise InvalidArgumentError(
+            f"must be left out of a comparison, whose rows count alike, got {reads.weight!r}.", "weight"
+        )
+    fmt, parts = read_parts(table, target, reads, task, 0.0, settings.seed)
     from leadline.studies.compare import Contest, folds_of, make_candidate
     from leadline.studies.tables import make_estimator, naming_cells
     from leadline.training.progress import CandidateLine
 
     cut, notes = folds_of(parts.y, fmt.task, folds, test, settings.seed)
-    candidates: dict[str, Any] = {name: make_estimator(fmt.task, one, noise=noise) for name, one in ours.items()}
+    more = {"noise": noise, "class_weight": class_weight}
+    candidates: dict[str, Any] = {name: make_estimator(fmt.task, one, **more) for name, one in ours.items()}
     candidates |= {name: make_candidate(name, fmt.task, settings.seed, len(cut[0][0])) for name in others}
-    contest = Contest(candidates, parts.x, parts.y, cut, fmt.task, notes)
+    contest = Contest(candidates, parts.x, parts.y, cut, fmt.task, notes, fmt.encoding)
     about = {"name": table.name, "target": fmt.target, "seed": settings.seed}
     with nullcontext() if out is None else output(out, None, None, NAMES):
-        with ending(lambda: _cut_off(contest)), naming_cells(fmt), nullcontext() if quiet else CandidateLine() as line:
+        with ending(lambda: _cut_off(contest)), naming_cells(), nullcontext() if quiet else CandidateLine() as line:
             contest.run(line)
         comparison = contest.comparison(**about)
         assert comparison is not None

@@ -12,7 +12,7 @@ LARGE = 10_000
 gives."""
 
 
-def baseline(name: str, task: str, seed: int, n_rows: int) -> Any:
+def baseline(name: str, task: str, seed: int, n_rows: int, *, raw: bool = False) -> Any:
     """An estimator for the rows of a table, not fitted yet.
 
     Args:
@@ -20,25 +20,35 @@ def baseline(name: str, task: str, seed: int, n_rows: int) -> Any:
         task: classification or regression.
         seed: of what is random in it.
         n_rows: to train on.
+        raw: whether rows are those of a frame, with text, dates and missing values, which `TableEncoder` encodes.
 
     Returns:
         Logistic or ridge regression; gradient boosting; a forest of 200 trees; or a network with one hidden layer of
         100 units and a weight decay of 1, whose targets, if they are numbers, are standardised.
     """
-    of_classes = task == "classification"
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from leadline.estimators.encoder import TableEncoder
+
+    model = _model(name, task == "classification", seed, n_rows)
+    return make_pipeline(*[TableEncoder()] * raw, StandardScaler(), model)
+
+
+def _model(name: str, of_classes: bool, seed: int, n_rows: int) -> Any:
     if name == "linear":
         from sklearn.linear_model import LogisticRegression, Ridge
 
-        return _after_encoding(LogisticRegression(max_iter=1000) if of_classes else Ridge())
+        return LogisticRegression(max_iter=1000) if of_classes else Ridge()
     if name == "mlp":
-        return _after_encoding(_mlp(of_classes, random_state=seed, early_stopping=n_rows > LARGE))
+        return _mlp(of_classes, random_state=seed, early_stopping=n_rows > LARGE)
     from sklearn import ensemble
 
     if name == "boosting":
         kind = ensemble.HistGradientBoostingClassifier if of_classes else ensemble.HistGradientBoostingRegressor
-        return _after_encoding(kind(random_state=seed))
+        return kind(random_state=seed)
     kind = ensemble.RandomForestClassifier if of_classes else ensemble.RandomForestRegressor
-    return _after_encoding(kind(200, n_jobs=n_threads(), random_state=seed))
+    return kind(200, n_jobs=n_threads(), random_state=seed)
 
 
 def _mlp(of_classes: bool, **how: Any) -> Any:
@@ -50,11 +60,3 @@ def _mlp(of_classes: bool, **how: Any) -> Any:
     if of_classes:
         return MLPClassifier(**how)
     return TransformedTargetRegressor(MLPRegressor(**how), transformer=StandardScaler())
-
-
-def _after_encoding(model: Any) -> Any:
-    """A model behind what makes of rows as they are columns of mean 0 and deviation 1."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), model)

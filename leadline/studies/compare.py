@@ -17,8 +17,11 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from leadline._checks import InvalidArgumentError, check_choice, check_integer
 from leadline._foreign import shown
 from leadline.estimators import DepthClassifier, DepthRegressor
-from leadline.estimators.base import NoPredictionError
-from leadline.files.tables import learn_format
+from leadline.estimators.encoder import frame_of, is_frame
+from leadline.estimators.said import NoPredictionError
+from leadline.files.columns import Encoding
+from leadline.files.formats import learn_format
+from leadline.files.learning import relearned
 from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.restarts import evaluation_keys
 from leadline.metrics import UNKNOWN, OfClasses, OfNumbers
@@ -61,6 +64,8 @@ class Contest:
         folds: in which they are trained and measured on.
         task: classification or regression.
         notes: what one should know of the folds.
+        encoding: how the columns of x become numbers, but for what is learned of the rows to train on; None: candidates
+            take x as it is.
     """
 
     candidates: Mapping[str, Any]
@@ -69,6 +74,7 @@ class Contest:
     folds: list[Fold]
     task: str
     notes: list[str] = field(default_factory=list)
+    encoding: Encoding | None = None
 
     def __post_init__(self) -> None:
         self.outcomes: dict[str, list[Outcome]] = {name: [] for name in self.candidates}
@@ -83,20 +89,31 @@ class Contest:
     def run(self, tell: Teller | None = None) -> None:
         """Train and measure all of them, fold by fold. One that fails is not tried again, and its error is kept; that
         of the first, beside whom the others are set, is raised."""
+        first = next(iter(self.candidates))
         for i, (train, kept) in enumerate(self.folds):
+            x, x_kept, columns = self._encoded(train, kept)
             for name in self.candidates:
                 if tell is not None:
                     tell(i, len(self.folds), name, self._seconds_left(i, name))
                 if name in self.failures:
                     continue
                 try:
-                    self.outcomes[name].append(self._outcome(name, train, kept))
+                    self.outcomes[name].append(self._outcome(name, x, self.y[train], x_kept, self.y[kept]))
                 except Exception as error:
-                    if name == next(iter(self.candidates)):
-                        if isinstance(error, NoPredictionError):
-                            raise _of_table(error, kept) from error
+                    if name == first and isinstance(error, NoPredictionError):
+                        raise _of_table(error, kept, columns) from error
+                    if name == first:
                         raise
                     self.failures[name] = f"{type(error).__name__}: {shown(str(error).strip())}"
+
+    def _encoded(self, train: np.ndarray, kept: np.ndarray) -> tuple[Any, Any, list[str]]:
+        """The rows to train on and to measure on, as candidates take them, and the names of their columns."""
+        parts: list[Any] = [_safe_indexing(self.x, rows) for rows in (train, kept)]
+        x, x_kept = parts
+        if self.encoding is None:
+            return x, x_kept, []
+        learned = relearned(self.encoding, x)
+        return learned.encode(x)[0], learned.encode(x_kept)[0] if len(kept) else None, learned.features()
 
     def _seconds_left(self, fold: int, name: str) -> float | None:
         """From what the first fold took."""
@@ -107,11 +124,9 @@ class Contest:
         begun = names.index(name) if name in names else 0
         return sum(seconds) * (len(self.folds) - fold) - sum(seconds[:begun])
 
-    def _outcome(self, name: str, train: np.ndarray, kept: np.ndarray) -> Outcome:
+    def _outcome(self, name: str, x: Any, y: np.ndarray, x_kept: Any, y_kept: np.ndarray) -> Outcome:
         estimator: Any = clone(self.candidates[name])
         start = time.perf_counter()
-        x, x_kept = (_safe_indexing(self.x, rows) for rows in (train, kept))
-        y, y_kept = self.y[train], self.y[kept]
         is_ours = isinstance(estimator, DepthClassifier | DepthRegressor)
         say = say_ours if is_ours else say_classes if self.task == "classification" else say_numbers
         with self._noting(ConvergenceWarning, f"{name} had not converged when it stopped."):
@@ -119,7 +134,7 @@ class Contest:
             seconds = time.perf_counter() - start
             if getattr(estimator, "interrupted_", False):
                 raise KeyboardInterrupt
-            said = say(estimator, x_kept, y_kept, x, y) if len(kept) else None
+            said = say(estimator, x_kept, y_kept, x, y) if len(y_kept) else None
         learned: dict[str, Any] = {}
         if is_ours:
             names = ("depth_mean", "depth_std", *["free_energy"] * (len(self.folds) == 1))
@@ -193,7 +208,7 @@ def compare(
     """Set ours beside what else one would use, on rows that none of them was trained on.
 
     Args:
-        X: rows by columns.
+        X: rows by columns; a raw frame, too, for those that are given by name and for ours.
         y: a class or a number for every row.
         candidates: "leadline", "linear", "boosting", "forest", "mlp" (all of them if none are given) and estimators of
             scikit-learn's kind; or a dict of either by names of one's own. The others are set beside the first.
@@ -210,7 +225,7 @@ def compare(
     check_consistent_length(X, y)
     if np.ndim(y) != 1:
         raise InvalidArgumentError(f"must be one class or number a row, got shape {np.shape(y)}.", "y")
-    x, y = (X if hasattr(X, "shape") else np.asarray(X)), np.asarray(y)
+    x, y = (frame_of(X) if is_frame(X) else X if hasattr(X, "shape") else np.asarray(X)), np.asarray(y)
     check_integer("random_state", random_state, 0)
     candidates = ("leadline", *BASELINES) if candidates is None else candidates
     given = dict(candidates) if isinstance(candidates, Mapping) else _named(candidates)
@@ -219,7 +234,9 @@ def compare(
             check_choice("candidates", name, ("leadline", *BASELINES))
     task = _task(task, y, [one for one in given.values() if not isinstance(one, str)])
     parts, notes = folds_of(y, task, folds, test, random_state)
-    made = {name: make_candidate(one, task, random_state, len(parts[0][0])) for name, one in given.items()}
+    made = {
+        name: make_candidate(one, task, random_state, len(parts[0][0]), raw=is_frame(X)) for name, one in given.items()
+    }
     contest = Contest(made, x, y if task == "classification" else y.astype(float), parts, task, notes)
     with CandidateLine() if verbose else nullcontext() as line:
         contest.run(line)
@@ -242,11 +259,11 @@ def _named(candidates: Sequence[Any]) -> dict[str, Any]:
     return named
 
 
-def make_candidate(candidate: Any, task: str, seed: int, n_rows: int) -> Any:
-    """What has a name, made; an estimator is itself."""
+def make_candidate(candidate: Any, task: str, seed: int, n_rows: int, *, raw: bool = False) -> Any:
+    """What has a name, made, for rows of numbers or for a raw frame; an estimator is itself."""
     if candidate == "leadline":
         return (DepthClassifier if task == "classification" else DepthRegressor)(random_state=seed)
-    return baseline(candidate, task, seed, n_rows) if isinstance(candidate, str) else candidate
+    return baseline(candidate, task, seed, n_rows, raw=raw) if isinstance(candidate, str) else candidate
 
 
 def _task(task: str, y: np.ndarray, estimators: Sequence[Any]) -> str:
@@ -322,10 +339,11 @@ def free_energy_error(estimator: Any, x: Any, y: np.ndarray) -> float:
     return float(np.std(totals, ddof=1) / np.sqrt(8))
 
 
-def _of_table(error: NoPredictionError, kept: np.ndarray) -> NoPredictionError:
-    """The same, of the row of the table that a row of a fold is."""
+def _of_table(error: NoPredictionError, kept: np.ndarray, columns: list[str]) -> NoPredictionError:
+    """The same, of the row of the table that a row of a fold is, and of a column by its name."""
     given: Any = error._given
-    return NoPredictionError(int(kept[error.row]), *given[1:])
+    column = columns[error.column] if columns and isinstance(error.column, int) else error.column
+    return NoPredictionError(int(kept[error.row]), column, *given[2:])
 
 
 def _notes(

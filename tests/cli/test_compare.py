@@ -100,6 +100,16 @@ def test_numbers_in_their_own_units(table):
     assert "Gaussian" in done.out
 
 
+def test_a_raw_table_is_read_as_it_is(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.normal():.2f};{'?' if i % 9 == 0 else i % 3};2021-0{1 + i % 9}-11;{i % 2}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["x;code;day;y", *(line.replace(".", ",") for line in lines)]))
+    asked = ("--category", "code", "--against", "linear", "--folds", 2, "--quiet", *SMALL)
+    done = run("compare", tmp_path / "a.csv", "--target", "y", *asked)
+    assert done.code == 0, done.err
+    assert "60 of 60 rows" in done.out
+
+
 def test_without_rows_kept_apart_families_are_compared_by_free_energy(table):
     done = run("compare", table, "--target", "kind", "--against", "none", "--test", 0, "--quiet", *SMALL)
     assert done.code == 0
@@ -138,6 +148,7 @@ def test_ctrl_c_shows_what_is_finished(table, tmp_path):
         (["--test", "0"], "`test` must keep rows apart to compare with linear, boosting, forest, mlp, got 0.0."),
         (["--test", "1.5"], "`test` must be a share"),
         (["--restarts", "0"], "`restarts` must be a whole number"),
+        (["--weight", "x"], "`weight` must be left out of a comparison, whose rows count alike, got 'x'."),
         (["--noise", "input"], "`noise` is that of a number"),
         (["--out", "a.csv"], "`out` must be a directory, got the file a.csv."),
     ],

@@ -20,6 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 import leadline
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError, metrics
+from leadline.estimators.said import NoPredictionError
+from leadline.files.formats import learn_format
+from leadline.files.learning import relearned
 from leadline.metrics import UNKNOWN, OfClasses, OfNumbers
 from leadline.report.comparison import page
 from leadline.studies.baselines import BASELINES, baseline
@@ -330,6 +333,50 @@ def test_tables_of_pandas_and_names_are_taken(wine):
     assert compared.rows[1]["nll_difference"] == compared.rows[2]["nll_difference"]
     plain = leadline.compare(*wine, candidates=["linear"], folds=2)
     assert plain.rows[0]["nll"] == pytest.approx(compared.rows[0]["nll"])
+
+
+def raw_table(n=90):
+    """With text, a date and gaps, and a class that they decide."""
+    rng = np.random.default_rng(4)
+    size, colour = rng.normal(size=n), rng.choice(["red", "blue", "green"], n)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D")
+    frame = pd.DataFrame({"size": np.where(rng.uniform(size=n) < 0.1, np.nan, size), "colour": colour, "day": days})
+    return frame, np.where(size + (colour == "red") > 0.3, "big", "small")
+
+
+@pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning")
+def test_raw_frames_are_taken():
+    x, y = raw_table()
+    candidates = ["linear", "boosting", DepthClassifier(**SMALL)]
+    compared = leadline.compare(x, y, candidates=candidates, folds=2)
+    assert all("failed" not in row for row in compared.rows)
+    assert compared.rows[0]["accuracy"] > 75
+    assert "TableEncoder() → StandardScaler()" in compared.rows[0]["settings"]
+
+
+def test_of_columns_as_of_models_nothing_is_learned_from_rows_to_measure_on():
+    x, y = raw_table()
+    x.loc[0, "size"], x["colour"] = 1e6, x["colour"].astype(object)
+    fmt = learn_format(x.assign(y=y), "y")
+    folds, notes = cross_validation(y, 3, 1, of_classes=True)
+    contest = Contest({"bayes": GaussianNB()}, x, y, folds, "classification", notes, fmt.encoding)
+    contest.run()
+    for (train, kept), outcome in zip(folds, contest.outcomes["bayes"], strict=True):
+        learned = relearned(fmt.encoding, x.iloc[train])
+        fitted = GaussianNB().fit(learned.encode(x.iloc[train])[0], y[train])
+        p = np.maximum(fitted.predict_proba(learned.encode(x.iloc[kept])[0]), 1e-6)
+        np.testing.assert_allclose(outcome.said.probabilities, p / p.sum(axis=1, keepdims=True))
+
+
+def test_a_row_that_cannot_be_predicted_is_named_as_in_the_table():
+    x, y = raw_table()
+    x.loc[17, "size"] = 1e80
+    fmt = learn_format(x.assign(y=y), "y")
+    folds, notes = cross_validation(y, 3, 1, of_classes=True)
+    contest = Contest({"ours": DepthClassifier(**SMALL)}, x, y, folds, "classification", notes, fmt.encoding)
+    with pytest.raises(NoPredictionError) as refused:
+        contest.run()
+    assert (refused.value.row, refused.value.column) == (17, "size")
 
 
 def test_the_task_is_that_of_the_estimators_or_of_what_y_looks_like(wine):

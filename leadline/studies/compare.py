@@ -325,7 +325,8 @@ def _among(classes: np.ndarray, known: np.ndarray, said: OfClasses) -> OfClasses
 def _together(outcomes: Sequence[Outcome]) -> OfClasses | OfNumbers:
     """Of the rows of all folds."""
     said = [outcome.said for outcome in outcomes if outcome.said is not None]
-    return type(said[0])(*map(np.concatenate, zip(*said, strict=True)))
+    joined = [None if column[0] is None else np.concatenate(column) for column in zip(*said, strict=True)]
+    return type(said[0])._make(joined)
 
 
 def free_energy_error(estimator: Any, x: Any, y: np.ndarray) -> float:

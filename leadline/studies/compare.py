@@ -294,6 +294,7 @@ def folds_of(
 
 
 def say_ours(estimator: Any, x: Any, y: np.ndarray, *_: Any) -> OfClasses | OfNumbers:
+    """Its own predictive distribution."""
     return estimator.said_of(x, y)
 
 

@@ -83,6 +83,9 @@ def compare(
     more = {"noise": noise, "class_weight": class_weight}
     candidates: dict[str, Any] = {name: make_estimator(fmt.task, one, **more) for name, one in ours.items()}
     candidates |= {name: make_candidate(name, fmt.task, settings.seed, len(cut[0][0])) for name in others}
+    if fmt.encoding.ignored:
+        left_out = some(f"{name} ({why})" for name, why in fmt.encoding.ignored.items())
+        notes.append(f"Columns that are left out: {left_out}.")
     contest = Contest(candidates, parts.x, parts.y, cut, fmt.task, notes, fmt.encoding)
     about = {"name": table.name, "target": fmt.target, "seed": settings.seed}
     with nullcontext() if out is None else output(out, None, None, NAMES):

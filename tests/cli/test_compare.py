@@ -102,12 +102,16 @@ def test_numbers_in_their_own_units(table):
 
 def test_a_raw_table_is_read_as_it_is(tmp_path):
     rng = np.random.default_rng(0)
-    lines = [f"{rng.normal():.2f};{'?' if i % 9 == 0 else i % 3};2021-0{1 + i % 9}-11;{i % 2}" for i in range(60)]
-    (tmp_path / "a.csv").write_text("\n".join(["x;code;day;y", *(line.replace(".", ",") for line in lines)]))
-    asked = ("--category", "code", "--against", "linear", "--folds", 2, "--quiet", *SMALL)
+    lines = [
+        f"{1000 + 7 * i};{rng.normal():.2f};{'?' if i % 9 == 0 else i % 3};2021-0{1 + i % 9}-11;{i % 2}"
+        for i in range(60)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["id;x;code;day;y", *(line.replace(".", ",") for line in lines)]))
+    asked = ("--category", "code", "--ignore", "id", "--against", "linear", "--folds", 2, "--quiet", *SMALL)
     done = run("compare", tmp_path / "a.csv", "--target", "y", *asked)
     assert done.code == 0, done.err
     assert "60 of 60 rows" in done.out
+    assert "Columns that are left out: id (" in done.out
 
 
 def test_without_rows_kept_apart_families_are_compared_by_free_energy(table):

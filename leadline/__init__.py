@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from leadline.network.blocks import Block
     from leadline.network.layers import GaussianLinear
     from leadline.network.unbounded import UnboundedNetwork
+    from leadline.studies.compare import compare
+    from leadline.studies.comparison import Comparison
     from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
 
 _PLACES = {
@@ -44,6 +46,8 @@ _PLACES = {
     "network.blocks": "Block",
     "network.layers": "GaussianLinear",
     "network.unbounded": "UnboundedNetwork",
+    "studies.compare": "compare",
+    "studies.comparison": "Comparison",
     "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

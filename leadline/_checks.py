@@ -31,6 +31,14 @@ class InvalidArgumentError(ValueError):
         self.argument, self.rest = argument, message
 
 
+class DataWarning(UserWarning):
+    """Something about the rows that is no mistake, and that a user would want to know."""
+
+
+class UnfinishedWarning(UserWarning):
+    """A model predicts whose training was cut off."""
+
+
 @contextmanager
 def naming(names: Mapping[str, str]) -> Iterator[None]:
     """Call arguments by the names that the user knows them by."""

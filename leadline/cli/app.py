@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from leadline._checks import InvalidArgumentError, naming
+from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning, naming
 from leadline._foreign import on_one_line
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
@@ -26,7 +26,10 @@ from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
 
-_NOTES = (CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
+_NOTES = (
+    *(CheckpointWarning, DataWarning, EngineMissingWarning, ProgramsNotKeptWarning, TrainingSlowedWarning),
+    UnfinishedWarning,
+)
 """Warnings of ours."""
 
 app = typer.Typer(

@@ -2,6 +2,7 @@
 
 import abc
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from leadline import plots
-from leadline._checks import InvalidArgumentError, check_share, check_size, check_weights, naming
+from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_share, check_size, check_weights, naming
 from leadline.backend.numerics import mean_and_scale
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
@@ -25,6 +26,7 @@ from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
 from leadline.training.data import as_bytes
+from leadline.training.interruption import Interruption
 from leadline.training.loop import train
 from leadline.training.problem import Problem, Units
 from leadline.training.progress import Progress, ProgressLine
@@ -191,7 +193,12 @@ class DepthEstimator(Options, BaseEstimator):
             held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
             settings = replace(self.settings(seed), own_length=held_out)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
-            return train(problem, settings, watch=watch, start=start)
+            with Interruption() as interruption:
+                trained = train(problem, settings, watch=watch, start=start)
+                if interruption.asked and interruption.is_alone:
+                    raise KeyboardInterrupt  # a loop of fits ends, too
+        self.cut_off_ = trained.interrupted and interruption.asked
+        return trained
 
     def _take(self, problem: Problem, trained: Trained) -> None:
         """What is learned becomes attributes."""
@@ -240,6 +247,9 @@ class DepthEstimator(Options, BaseEstimator):
     def _said(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
         """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
         raw, units = self._raw(X), self._units
+        if getattr(self, "cut_off_", getattr(self, "interrupted_", False)):
+            said = "The training of this model was cut off: expect it to be too sure; fit it to the end."
+            warnings.warn(said, UnfinishedWarning, stacklevel=2)
         given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
         with np.errstate(all="ignore"):  # what is not finite then is refused
             x, *targets = standardised = units.inputs(raw), *map(units.targets, given[1:])

@@ -13,7 +13,20 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
-    *("inference", "metrics", "plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
+    *(
+        "inference",
+        "metrics",
+        "plots",
+        "files",
+        "datasets",
+        "training",
+        "callbacks",
+        "estimators",
+        "studies",
+        "report",
+        "cli",
+        "",
+    ),
 ]
 """From the top."""
 
@@ -39,10 +52,10 @@ INSIDE = {
             "",
         ),
     ],
-    "files": ["whole", "ours", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": ["whole", "ours", "lines", "checkpoints", "directories", "records", "tables", "models", ""],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "progress", "run", "trained", "loop", ""),
+        *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": ["base", "classifier", "regressor", "", "loading"],
     "studies": [

@@ -3,7 +3,7 @@
 import abc
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,12 @@ from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
+from leadline.training.bursts import Callback
 from leadline.training.data import as_bytes
 from leadline.training.interruption import Interruption
 from leadline.training.loop import train
 from leadline.training.problem import Problem, Units
-from leadline.training.progress import Progress, ProgressLine
+from leadline.training.progress import ProgressLine
 from leadline.training.run import Watch
 from leadline.training.settings import Settings, names_at, options
 from leadline.training.trained import Trained
@@ -96,7 +97,8 @@ class DepthEstimator(Options, BaseEstimator):
         go when the fitted estimator is saved.
     checkpoint_every : seconds between checkpoints.
     verbose : whether a progress line is shown.
-    callback : called with a `Progress` for every epoch; returning True ends the training.
+    callback : called with a `Progress` for every epoch; returning True ends the training. Or a list of such; some are
+        in `leadline.callbacks`.
     """
 
     recipe: Any = TABLE.name
@@ -107,7 +109,7 @@ class DepthEstimator(Options, BaseEstimator):
     checkpoint_dir: str | os.PathLike[str] | None = None
     checkpoint_every: float = EVERY
     verbose: bool = False
-    callback: Callable[[Progress], Any] | None = None
+    callback: Callback | Sequence[Callback] | None = None
 
     def settings(self, seed: int = 1) -> Settings:
         """How it trains, before the recipe has its say."""
@@ -189,7 +191,10 @@ class DepthEstimator(Options, BaseEstimator):
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        with naming(names_at("estimator")), ProgressLine() if self.verbose else nullcontext() as line:
+        with (
+            naming({**names_at("estimator"), "on_epoch": "callback"}),
+            ProgressLine() if self.verbose else nullcontext() as line,
+        ):
             held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
             settings = replace(self.settings(seed), own_length=held_out)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)

@@ -66,15 +66,12 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         super()._take(problem, trained)
         self.y_mean_, self.y_scale_ = units.y_mean, units.y_scale
         # The densities of the targets in their own units.
-        shift = np.sum(np.log(self.y_scale_))
+        shift = units.shift
         self.free_energy_terms_["expected_nll"] += weight.sum() * shift
         self.free_energy_ += weight.sum() * shift
         if self.held_out_nll_ is not None:
-            self.held_out_nll_ += float(shift)
-        n_data = weight.sum() - weight[trained.validation_rows].sum(axis=1)  # how many rows each restart trained on
-        for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
-            self.history_[name] = self.history_[name] + n * shift
-        self.validation_nll_ = {name: nll + float(shift) for name, nll in self.validation_nll_.items()}
+            self.held_out_nll_ += shift
+        self.validation_nll_ = {name: nll + shift for name, nll in self.validation_nll_.items()}
         if isinstance(self.model_.likelihood, GaussianLikelihood):
             variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
             noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]

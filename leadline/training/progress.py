@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -10,22 +9,7 @@ from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as Bar
 
 from leadline.backend.device import backend
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where the training is; means over the runs, on the validation part."""
-
-    epoch: int
-    epochs: int | None
-    """The last one; None as long as it is not decided."""
-    free_energy: float
-    nll: float
-    """Of the prediction, in nats per row."""
-    depth_mean: float
-    depth_std: float
-    support: tuple[int, int]
-
+from leadline.training.bursts import Progress
 
 Reporter = Callable[[Progress], None]
 """Told about the training a few times a second."""

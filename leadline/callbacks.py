@@ -105,7 +105,7 @@ class TensorBoard:
         every: epochs from one point to the next.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str], every: int = 1):
+    def __init__(self, log_dir: str | os.PathLike[str], every: int = 10):
         if not isinstance(log_dir, str | os.PathLike):
             raise InvalidArgumentError(f"must be a directory, got {log_dir!r}.", "log_dir")
         check_integer("every", every, 1)
@@ -116,15 +116,16 @@ class TensorBoard:
     def burst(self, epochs: Burst) -> None:
         """Write them."""
         from tensorboardX import SummaryWriter
-        from tensorboardX.proto.summary_pb2 import Summary
+        from tensorboardX.proto import summary_pb2
 
+        summary: Any = vars(summary_pb2)["Summary"]
         if self._writer is None:  # what is there of later epochs is done again
             self._writer = SummaryWriter(str(self.log_dir), purge_step=epochs.first)
         begun = time.time() - epochs.seconds[-1]
         for epoch, values in _points(epochs, self.every):
-            said = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+            said = [summary.Value(tag=name, simple_value=value) for name, value in values.items()]
             at = begun + epochs.seconds[epoch - epochs.first]
-            self._writer.file_writer.add_summary(Summary(value=said), epoch, at)
+            self._writer.file_writer.add_summary(summary(value=said), epoch, at)
         self._writer.flush()
 
     def close(self) -> None:
@@ -162,7 +163,7 @@ class MLflow:
         from mlflow.entities import Metric
 
         if self._client is None:
-            self._begin()
+            self._client = self._begin()
         begun = time.time() - epochs.seconds[-1]
         metrics = [
             Metric(name, value, round(1000 * (begun + epochs.seconds[epoch - epochs.first])), epoch)
@@ -172,20 +173,21 @@ class MLflow:
         for i in range(0, len(metrics), 1000):  # as many as MLflow takes at once
             self._client.log_batch(self._run, metrics[i : i + 1000])
 
-    def _begin(self) -> None:
+    def _begin(self) -> Any:
         import mlflow
         from mlflow import MlflowClient
 
-        self._client = MlflowClient(self.tracking_uri)
+        client = MlflowClient(self.tracking_uri)
         active = mlflow.active_run()
         self._own = active is None or self.tracking_uri is not None or self.experiment is not None
         if active is not None and not self._own:
             self._run = active.info.run_id
-            return
+            return client
         name = self.experiment or "Default"
-        found = self._client.get_experiment_by_name(name)
-        place = self._client.create_experiment(name) if found is None else found.experiment_id
-        self._run = self._client.create_run(place, run_name=self.run_name).info.run_id
+        found = client.get_experiment_by_name(name)
+        place = client.create_experiment(name) if found is None else found.experiment_id
+        self._run = client.create_run(place, run_name=self.run_name).info.run_id
+        return client
 
     def close(self) -> None:
         """The training is over."""

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -20,6 +20,8 @@ from leadline.backend.native.library import EngineMissingWarning
 from leadline.cli.streams import INTERRUPTED, lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
 from leadline.files.directories import CHECKPOINTS, RECORD, output, put_results
+from leadline.files.lines import METRICS, NotWrittenWarning
+from leadline.files.ours import is_ours
 from leadline.files.records import Record, record_file
 from leadline.report.summary import summarise
 from leadline.training.interruption import Interruption
@@ -27,8 +29,8 @@ from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
 
 _NOTES = (
-    *(CheckpointWarning, DataWarning, EngineMissingWarning, ProgramsNotKeptWarning, TrainingSlowedWarning),
-    UnfinishedWarning,
+    *(CheckpointWarning, DataWarning, EngineMissingWarning, NotWrittenWarning, ProgramsNotKeptWarning),
+    *(TrainingSlowedWarning, UnfinishedWarning),
 )
 """Warnings of ours."""
 
@@ -117,7 +119,12 @@ def _cut_off(out: Path) -> str:
     record = (out / RECORD).exists()
     if any((out / CHECKPOINTS).rglob(f"*{SUFFIX}")) or (any(out.glob("*.csv")) and not record):
         return f"interrupted; what is finished is in {out}, and the same command goes on from there."
-    return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
+    if record:
+        return f"interrupted; the record in {out} stays."
+    with suppress(OSError):
+        if is_ours(out / METRICS):
+            (out / METRICS).unlink()  # of epochs that will be done again
+    return "interrupted; nothing was written."
 
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:

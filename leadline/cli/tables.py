@@ -14,6 +14,7 @@ from leadline.cli.app import app, conclude, directory, ending, say, say_what_is_
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD, write_named, writing
+from leadline.files.lines import METRICS
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
 from leadline.files.tables import TableFormat, encode, learn_format, read_table, unseen_levels
@@ -67,13 +68,15 @@ def fit(
     --ignore id --impute --out runs/houses
     """
     fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
+    from leadline.callbacks import JsonLines
     from leadline.studies.tables import expected_cost, make_estimator, record_of
 
     estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
     said = {**settings.in_words(), "noise": noise, "task": fmt.task}
     training = settings.resolved(estimator._likelihood).identity(estimator.problem(parts.x, parts.y))[:16]
-    with directory(out, (MODEL, RECORD), force, {**said, "identity": training}) as checkpoints:
+    with directory(out, (MODEL, RECORD, METRICS), force, {**said, "identity": training}) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+        estimator.set_params(callback=JsonLines(out / METRICS))
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)

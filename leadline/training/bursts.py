@@ -10,13 +10,12 @@ from leadline.inference.recipes import Recipe
 from leadline.training.pace import Clock
 
 PHASES = {
-    "learning": "without the weight KL, until the rows held out stop improving; these then say how long all will take",
+    "learning": "without the weight KL, until rows held out say that this is enough, and how long the rest will take",
     "warm-up": "the weight KL comes in",
-    "annealing": "the learning rate falls, and what is left of the weight KL comes in",
-    "training": "neither changes",
+    "training": "the whole objective, at the whole learning rate",
+    "annealing": "the learning rate falls; what is left of the weight KL comes in",
 }
-"""Where a run is in its recipe's schedules. The KL takes away what was learned by heart; of networks of a low
-temperature, which are sure of themselves, the likelihood of single ones may get much worse meanwhile."""
+"""Where a run is in its recipe's schedules."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,9 @@ class Progress:
 
     @property
     def median_nll(self) -> float:
-        """Over the restarts: a few that are far too sure are no reason to worry."""
-        return float(np.median(self.restarts["validation_nll"])) if self.restarts else self.nll
+        """Of the restart in the middle, or of the better of two: some that are far too sure are no reason to worry."""
+        nll = self.restarts.get("validation_nll")
+        return self.nll if nll is None else float(np.quantile(nll, 0.5, method="lower"))
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ def phases(first: int, n_epochs: int, clock: Clock, recipe: Recipe) -> np.ndarra
     """The phase of every run in so many epochs, of which the first has that number."""
     before = np.arange(first - 1, first - 1 + n_epochs)[:, None]
     share = (before - np.asarray(clock.start)) / np.asarray(clock.length)
-    begun = (share >= 0) & np.isfinite(clock.length)
-    falling = share >= (recipe.decay_from if recipe.schedule is None else 1)
-    rising = (share < recipe.warm_up) & (recipe.temperature > 0)
-    which = np.select([~begun, falling & (recipe.decay_from < 1), rising], [0, 2, 1], 3)
-    return np.array([*PHASES])[which]
+    waits = (share < 0) | np.isinf(clock.length)
+    falls = (share >= recipe.decay_from) & (recipe.decay_from < 1) & (recipe.schedule is None)
+    rises = (share < recipe.warm_up) & (recipe.temperature > 0)
+    return np.select([waits, falls, rises], ["learning", "annealing", "warm-up"], "training")

@@ -1,5 +1,6 @@
 """One live line while training runs."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -46,17 +47,23 @@ class _Line:
 
 
 class ProgressLine(_Line):
-    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left."""
+    """Epoch, phase, the lowest validation NLL so far, E[L] +- sd, support and time left.
+
+    The NLL is that of the median restart. Of the last epoch alone it would look like divergence where all is well:
+    without the weight KL networks learn by heart, and single ones of a low temperature stay far too sure to the end.
+    """
 
     def __init__(self, epochs: int | None = None, console: Console | None = None):
         epoch, text = TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"), TextColumn("{task.description}")
         columns = (epoch, BarColumn(bar_width=20), text, TimeRemainingColumn(compact=True))
+        self._lowest = math.inf
         super().__init__(console, epochs, *columns, of=_of(epochs))
 
     def __call__(self, now: Progress) -> None:
         lowest, highest = now.support
+        self._lowest = min(self._lowest, now.median_nll)
         depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
-        text, of = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}", _of(now.epochs)
+        text, of = f"{now.phase:<9}  NLL {self._lowest:.3f} at best  {depth}", _of(now.epochs)
         plain = f"epoch {now.epoch}{of}  {text}"
         self.show(plain, completed=now.epoch, total=now.epochs, description=text, of=of)
 

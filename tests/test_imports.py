@@ -57,7 +57,7 @@ INSIDE = {
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["base", "classifier", "regressor", "", "loading"],
+    "estimators": ["checks", "base", "classifier", "regressor", "", "loading"],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
     ],

@@ -74,6 +74,9 @@ def outputs(out: Path) -> dict[str, Any]:
         name = str(path.relative_to(out))
         if path.suffix == ".json":
             found[name] = {key: value for key, value in json.loads(path.read_text()).items() if key not in TIMES}
+        elif path.suffix == ".jsonl":
+            said = [json.loads(line) for line in path.read_text().splitlines()]
+            found[name] = [{key: value for key, value in line.items() if key not in TIMES} for line in said]
         elif path.suffix == ".csv" and path.name != OF_TIMES:
             with path.open(newline="") as file:
                 found[name] = [{key: row[key] for key in row if key not in TIMES} for row in csv.DictReader(file)]

@@ -34,6 +34,9 @@ _NOTES = (
 )
 """Warnings of ours."""
 
+_noted: set[str] = set()
+"""What was said by the command that runs."""
+
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",
     no_args_is_help=True,
@@ -130,6 +133,7 @@ def _cut_off(out: Path) -> str:
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
     warnings.showwarning = _show_warning
+    _noted.clear()
     os.environ["MPLBACKEND"] = "agg"  # all that commands draw goes into files, whatever a notebook left there
     for one in early:
         _show_warning(one.message, one.category, one.filename, one.lineno)
@@ -157,9 +161,11 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Ours is a note to the user; all others look as ever."""
+    """Ours is a note to the user, once; all others look as ever."""
     if issubclass(category, _NOTES):
-        say(f"leadline: note: {message}", err=True)
+        if str(message) not in _noted:
+            say(f"leadline: note: {message}", err=True)
+        _noted.add(str(message))
     else:
         _show_any_warning(message, category, *where)
 

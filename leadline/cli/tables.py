@@ -69,7 +69,7 @@ def fit(
     """
     fmt, parts = _read(table, target, task, impute, ignore, test, settings.seed)
     from leadline.callbacks import JsonLines
-    from leadline.studies.tables import expected_cost, make_estimator, record_of
+    from leadline.studies.tables import expected_cost, make_estimator, record_of, warn_of_test_part
 
     estimator = make_estimator(fmt.task, settings, noise=noise, verbose=not quiet)
     said = {**settings.in_words(), "noise": noise, "task": fmt.task}
@@ -81,6 +81,7 @@ def fit(
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
             say(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
+        warn_of_test_part(parts, fmt.task)
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(parts.x, parts.y)
         model = estimator.model_file()

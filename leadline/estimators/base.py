@@ -14,8 +14,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from leadline import plots
-from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_share, check_size, check_weights, naming
+from leadline._checks import (
+    InvalidArgumentError,
+    UnfinishedWarning,
+    check_share,
+    check_size,
+    check_weights,
+    naming,
+)
 from leadline.backend.numerics import mean_and_scale
+from leadline.estimators.checks import warn_of_rows
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
@@ -162,6 +170,7 @@ class DepthEstimator(Options, BaseEstimator):
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
+        warn_of_rows(x, y, about.get("classes"))
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
         units = Units(*mean_and_scale(x, weight))

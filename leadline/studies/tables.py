@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from leadline import metrics
-from leadline._checks import InvalidArgumentError, UnfinishedWarning
-from leadline._foreign import shown
+from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
+from leadline._foreign import shown, some
 from leadline.backend.device import backend, n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
@@ -41,6 +41,9 @@ LEARNED = (*COMPARED, "free_energy_terms", "temperature")
 
 FARTHEST = 1e30
 """Standard deviations from the other rows beyond which a row that is kept apart could not be measured on."""
+
+FEW_TO_MEASURE_ON = 10
+"""Rows kept apart."""
 
 Estimator = DepthClassifier | DepthRegressor
 
@@ -82,6 +85,18 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     with naming_cells(fmt):
         check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,))
     return Parts(x[train], y[train], x[kept], y[kept])
+
+
+def warn_of_test_part(parts: Parts, task: str) -> None:
+    """Say where the rows kept apart say little."""
+    n, said = len(parts.x_test), ""
+    unseen = np.setdiff1d(parts.y, parts.y_test) if task == "classification" and n else np.empty(0)
+    if 0 < n < FEW_TO_MEASURE_ON:
+        said = f"Only {n} rows are kept apart: what is measured on them says little; give more with a larger `test`."
+    elif len(unseen):
+        said = f"Of class {some(unseen)} no row is kept apart: nothing that is measured says how it is predicted."
+    if said:
+        warnings.warn(said, DataWarning, stacklevel=2)
 
 
 def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
@@ -265,6 +280,7 @@ def compare_depths(
     """
     fits = [replace(settings or Settings(recipe=TABLE.name), depth=depth) for depth in depths]
     estimators = [make_estimator(task, one, noise=noise, verbose=verbose) for one in fits]
+    warn_of_test_part(parts, task)
     rows = []
     for depth, estimator in zip(depths, estimators, strict=True):
         estimator.fit(parts.x, parts.y)

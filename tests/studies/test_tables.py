@@ -79,6 +79,7 @@ def test_a_row_of_a_class_that_was_not_trained_on_is_wrong(parts):
         assert "Accuracy" in page(one)
 
 
+@pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning")
 def test_a_comparison_counts_it_too(parts):
     with pytest.warns(UserWarning, match="not trained on"):
         rows = compare_depths(parts, [0], Settings(recipe="table", epochs=3, **SMALL), task="classification")
@@ -86,6 +87,7 @@ def test_a_comparison_counts_it_too(parts):
     assert " inf " in summarise_comparison(rows, 30, 6)[1]
 
 
+@pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning")
 def test_a_comparison_says_what_a_fit_says():
     parts = split(table(["x", "y", "z", "z"] * 10), learn_format(table(["x", "y", "z", "z"] * 10), "y"), 0.2, 1)
     [row] = compare_depths(parts, [0], Settings(recipe="table", epochs=3, **SMALL), task="classification")

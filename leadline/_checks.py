@@ -128,8 +128,13 @@ def check_integer(name: str, value: Any, minimum: int, maximum: int = LARGEST_IN
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = list(choices)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidArgumentError(f"must be one of {', '.join(choices)}, got {value!r}.", name)
+
+
+def check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"must be True or False, got {value!r}.", name)
 
 
 def check_entries(name: str, entries: Any) -> None:

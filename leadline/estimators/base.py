@@ -17,13 +17,12 @@ from leadline import plots
 from leadline._checks import (
     InvalidArgumentError,
     UnfinishedWarning,
-    check_share,
     check_size,
     check_weights,
     naming,
 )
 from leadline.backend.numerics import mean_and_scale
-from leadline.estimators.checks import warn_of_rows
+from leadline.estimators.checks import as_arguments, check_parameters, warn_of_rows
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
@@ -155,12 +154,16 @@ class DepthEstimator(Options, BaseEstimator):
         Returns:
             Itself, fitted.
         """
+        self._check_parameters()
         fitted = object.__new__(type(self))  # a fit that fails leaves all as it was
         fitted.__dict__.update(self.__dict__)
         problem = fitted.problem(X, y, sample_weight)
         fitted._take(problem, fitted._train(problem))
         self.__dict__ = fitted.__dict__
         return self
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
 
     @abc.abstractmethod
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
@@ -179,25 +182,19 @@ class DepthEstimator(Options, BaseEstimator):
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
         rows = units.inputs(x), y
-        if self.validation_fraction is not None:
-            check_share("validation_fraction", self.validation_fraction)
         validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
 
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
             return self.validation_fraction
-        with naming(names_at("estimator")):
+        with as_arguments():
             settings = self.settings().resolved(likelihood)
         n_kinds = len(get_recipe(settings.recipe).kinds)
         of_each_kind = (settings.n_restarts or 1) // n_kinds if n_kinds else 0
         return 1 / max(of_each_kind, 4) if of_each_kind > 1 else 0.1
 
     def _train(self, problem: Problem) -> Trained:
-        if self.checkpoint_dir is not None and self.random_state is None:
-            raise InvalidArgumentError(
-                "must be given with a `checkpoint_dir`, got None: without, no training is like another.", "random_state"
-            )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         with (

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_weights
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.estimators.checks import check_class_weight
 from leadline.likelihoods import CategoricalLikelihood, Likelihood
 from leadline.training.problem import Problem
 from leadline.training.trained import Trained
@@ -39,6 +40,10 @@ class DepthClassifier(ClassifierMixin, DepthEstimator):
     @property
     def _likelihood(self) -> type[Likelihood]:
         return CategoricalLikelihood
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_class_weight(self.class_weight)
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""

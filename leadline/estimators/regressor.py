@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_choice, check_size
+from leadline._checks import InvalidArgumentError, check_choice, check_number, check_size
 from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
@@ -110,6 +110,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         Returns:
             [rows, 2]; with several targets [rows, targets, 2], of each alone.
         """
+        check_number("coverage", coverage)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
         levels = (0.5 - coverage / 2, 0.5 + coverage / 2)

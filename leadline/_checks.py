@@ -1,6 +1,8 @@
 """One sentence for a wrong argument: its name, its value, what is allowed."""
 
 import csv
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -32,11 +34,23 @@ class InvalidArgumentError(ValueError):
 
 
 class DataWarning(UserWarning):
-    """Something about the rows that is no mistake, and that a user would want to know."""
+    """Something about the rows that their owner would want to know."""
 
 
 class UnfinishedWarning(UserWarning):
     """A model predicts whose training was cut off."""
+
+
+_OURS = ("leadline", "sklearn", "numpy")
+"""Whose code stands between a note and who is to read it."""
+
+
+def tell(note: str, kind: type[Warning] = DataWarning) -> None:
+    """Warn of something, where the caller's own code asked for it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(note, kind, stacklevel=level - 1)
 
 
 @contextmanager

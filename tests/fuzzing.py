@@ -285,7 +285,8 @@ class Targets:
 
     def csv(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         """As `leadline fit` reads a table, and then `leadline predict`."""
-        from leadline.files.tables import encode, learn_format, read_table, targets
+        from leadline.files.formats import Asked, learn_format, targets
+        from leadline.files.tables import read_table
 
         path = self.folder / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
         if path.suffix == ".parquet":
@@ -298,13 +299,13 @@ class Targets:
         impute = rng.random() < 0.5
 
         def read() -> None:
-            fmt = learn_format(read_table(self.folder / "table.csv"), "label", impute=impute)
+            fmt = learn_format(read_table(self.folder / "table.csv"), "label", Asked(impute=impute))
             try:
-                encode(read_table(path, fmt), fmt)
+                fmt.encoding.encode(read_table(path, fmt))
             finally:
                 frame = read_table(path)
-                mine = learn_format(frame, "label", impute=impute)
-                encode(frame, mine), targets(frame, mine)
+                mine = learn_format(frame, "label", Asked(impute=impute))
+                mine.encoding.encode(frame), targets(frame, mine)
 
         return path, read
 
@@ -329,8 +330,9 @@ class Targets:
         return self.folder / "kept", read
 
     def record(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
+        from leadline.files.formats import TableFormat
         from leadline.files.records import read_record
-        from leadline.files.tables import TableFormat, encode, read_table, unseen_levels
+        from leadline.files.tables import read_table
 
         path = self.folder / "record.json"
         columns = [
@@ -354,8 +356,7 @@ class Targets:
             """As `leadline predict` does."""
             fmt = TableFormat.from_json(read_record(self.folder).table or {})
             frame = read_table(self.folder / "table.csv", fmt)
-            unseen_levels(frame, fmt)
-            encode(frame, fmt)
+            fmt.encoding.encode(frame)
 
         return path, read
 

@@ -26,6 +26,7 @@ ROOMS = [
         "report",
         "cli",
         "",
+        "__main__",
     ),
 ]
 """From the top."""
@@ -52,17 +53,20 @@ INSIDE = {
             "",
         ),
     ],
-    "files": ["whole", "ours", "lines", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": [
+        *("whole", "ours", "lines", "checkpoints", "directories", "records", "values", "columns", "learning"),
+        *("formats", "tables", "models", ""),
+    ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["checks", "base", "classifier", "regressor", "", "loading"],
+    "estimators": ["said", "encoder", "checks", "base", "classifier", "regressor", "", "loading"],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
     ],
     "report": ["words", "page", "summary", "reproduction", "uci", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

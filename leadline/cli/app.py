@@ -34,9 +34,6 @@ _NOTES = (
 )
 """Warnings of ours."""
 
-_noted: set[str] = set()
-"""What was said by the command that runs."""
-
 app = typer.Typer(
     help="Bayesian neural networks that learn their own depth.",
     no_args_is_help=True,
@@ -132,11 +129,22 @@ def _cut_off(out: Path) -> str:
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
-    warnings.showwarning = _show_warning
-    _noted.clear()
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        """Ours is a note to the user, once; all others look as ever."""
+        if not issubclass(category, _NOTES):
+            _show_any_warning(message, category, *where)
+        elif str(message) not in said:
+            said.add(str(message))
+            say(f"leadline: note: {message}", err=True)
+
+    warnings.showwarning = show
+    for kind in _NOTES:
+        warnings.simplefilter("always", kind)
     os.environ["MPLBACKEND"] = "agg"  # all that commands draw goes into files, whatever a notebook left there
     for one in early:
-        _show_warning(one.message, one.category, one.filename, one.lineno)
+        show(one.message, one.category, one.filename, one.lineno)
     try:
         with naming(flags()):
             app()
@@ -145,8 +153,8 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     except TrainingDivergedError as error:
         _fail(str(error), 1)
     except (RuntimeError, AssertionError):
-        if said := missing():
-            _fail(said, 2)
+        if why := missing():
+            _fail(why, 2)
         raise
     except MemoryError as error:
         _fail(f"there is not enough memory: {error or 'take fewer rows, restarts or units'}.".replace("..", "."), 1)
@@ -158,16 +166,6 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # JAX may be compiling still, and would crash in what the interpreter takes down
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Ours is a note to the user, once; all others look as ever."""
-    if issubclass(category, _NOTES):
-        if str(message) not in _noted:
-            say(f"leadline: note: {message}", err=True)
-        _noted.add(str(message))
-    else:
-        _show_any_warning(message, category, *where)
 
 
 _show_any_warning = warnings.showwarning

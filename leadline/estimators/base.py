@@ -2,16 +2,15 @@
 
 import abc
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 
 from leadline import plots
 from leadline._checks import (
@@ -19,10 +18,12 @@ from leadline._checks import (
     UnfinishedWarning,
     check_size,
     check_weights,
-    naming,
+    tell,
 )
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators.checks import as_arguments, check_parameters, warn_of_rows
+from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
+from leadline.estimators.said import check_said
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
@@ -39,7 +40,7 @@ from leadline.training.loop import train
 from leadline.training.problem import Problem, Units
 from leadline.training.progress import ProgressLine
 from leadline.training.run import Watch
-from leadline.training.settings import Settings, names_at, options
+from leadline.training.settings import Settings, options
 from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -56,32 +57,6 @@ Options = make_dataclass(
     repr=False,
 )
 """Those of `Settings`, under scikit-learn's names."""
-
-
-class NoPredictionError(InvalidArgumentError):
-    """A row is so far from those that were trained on that what is said of it is not a finite number."""
-
-    def __init__(self, row: int, column: int | None, value: float, distance: float):
-        """In which column, by how many standard deviations; a column of None is the target."""
-        self.row, self.column, self._given = row, column, (row, column, value, distance)
-        self.got = f"{value}, {distance:.3g} standard deviations from the rows that were trained on"
-        where = f"row {row}" if column is None else f"row {row}, column {column}"
-        said = f"must be near enough for finite predictions, got {self.got}, in {where}"
-        super().__init__(f"{said}; correct it or leave the row out.", "y" if column is None else "X")
-
-    def __reduce__(self) -> Any:  # from a process of joblib's
-        return type(self), self._given
-
-
-def check_said(said: np.ndarray, given: tuple[np.ndarray, ...], standardised: tuple[np.ndarray, ...]) -> None:
-    """What is said of rows of x (and y) is made of finite numbers; else the worst cell of the first row to blame."""
-    wrong = np.flatnonzero(~np.isfinite(said.reshape(len(said), -1)).all(axis=1))
-    if len(wrong):
-        of_row, far = (np.concatenate([part[wrong[0]] for part in parts]) for parts in (given, standardised))
-        distance = np.nan_to_num(np.abs(far), nan=np.inf, posinf=np.inf)
-        column = int(distance.argmax())
-        place = column if column < given[0].shape[1] else None
-        raise NoPredictionError(int(wrong[0]), place, of_row[column], distance[column])
 
 
 @estimator
@@ -103,6 +78,8 @@ class DepthEstimator(Options, BaseEstimator):
         `random_state`), cut off and started again, goes on from there, to the same bits on one CPU. What is there may
         go when the fitted estimator is saved.
     checkpoint_every : seconds between checkpoints.
+    encoder : how a frame becomes numbers: a `TableEncoder` with options of one's own, or one that has learned them
+        already, which is then taken as it is. None: one with its defaults. Arrays are numbers already.
     verbose : whether a progress line is shown.
     callback : called with a `Progress` for every epoch; returning True ends the training. Or a list of such; some are
         in `leadline.callbacks`.
@@ -115,6 +92,7 @@ class DepthEstimator(Options, BaseEstimator):
     warm_start: bool = False
     checkpoint_dir: str | os.PathLike[str] | None = None
     checkpoint_every: float = EVERY
+    encoder: TableEncoder | None = None
     verbose: bool = False
     callback: Callback | Sequence[Callback] | None = None
 
@@ -135,12 +113,35 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:
         """Rows that count, and how much."""
+        before, self.encoder_ = getattr(self, "encoder_", None), None
+        self.target_name_ = str(getattr(y, "name", None) or "") or None
+        if is_frame(X):
+            return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some, x = weight > 0, np.asarray(x, float)
         check_weights("sample_weight", weight[some])
         check_size("X", x)
         return x[some], np.asarray(y)[some], weight[some]
+
+    def _rows_of_frame(
+        self, X: Any, y: Any, sample_weight: Any, learned: TableEncoder | None, options: dict[str, Any]
+    ) -> tuple[np.ndarray, ...]:
+        """The same of a raw table, whose columns are encoded: as `learned`, if they are already."""
+        frame = frame_of(X)
+        learn_names(self, X, frame)
+        weight = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
+        check_weights("sample_weight", weight[weight > 0])
+        check_consistent_length(frame, y)
+        if self.encoder is not None and hasattr(self.encoder, "encoding_"):
+            learned = self.encoder
+        counts = weight > 0
+        rows = X if counts.all() else frame[counts]
+        self.encoder_ = learned or cast("TableEncoder", clone(self.encoder or TableEncoder())).fit(rows)
+        x, y = check_X_y(
+            self.encoder_.transform(rows), np.asarray(y)[counts], ensure_min_samples=2, estimator=self, **options
+        )
+        return x, np.asarray(y), weight[counts]
 
     @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -173,7 +174,7 @@ class DepthEstimator(Options, BaseEstimator):
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
-        warn_of_rows(x, y, about.get("classes"))
+        warn_of_rows(x, y, about.get("classes"), encoded=self.encoder_ is not None)
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
         units = Units(*mean_and_scale(x, weight))
@@ -197,10 +198,7 @@ class DepthEstimator(Options, BaseEstimator):
     def _train(self, problem: Problem) -> Trained:
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        with (
-            naming({**names_at("estimator"), "on_epoch": "callback"}),
-            ProgressLine() if self.verbose else nullcontext() as line,
-        ):
+        with as_arguments(), ProgressLine() if self.verbose else nullcontext() as line:
             held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
             settings = replace(self.settings(seed), own_length=held_out)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
@@ -249,6 +247,8 @@ class DepthEstimator(Options, BaseEstimator):
     def _raw(self, X: Any) -> np.ndarray:
         """Rows to predict, in their own units."""
         check_is_fitted(self)
+        if self.encoder_ is not None:
+            return self.encoder_.transform(X)
         return np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
 
     def _checked(self, X: Any) -> np.ndarray:
@@ -259,14 +259,17 @@ class DepthEstimator(Options, BaseEstimator):
         """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
         raw, units = self._raw(X), self._units
         if getattr(self, "cut_off_", getattr(self, "interrupted_", False)):
-            said = "The training of this model was cut off: expect it to be too sure; fit it to the end."
-            warnings.warn(said, UnfinishedWarning, stacklevel=2)
+            tell(
+                "The training of this model was cut off: expect it to be too sure; fit it to the end.",
+                UnfinishedWarning,
+            )
+        names = self.encoder_.encoding_.features() if self.encoder_ is not None else None
         given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
         with np.errstate(all="ignore"):  # what is not finite then is refused
             x, *targets = standardised = units.inputs(raw), *map(units.targets, given[1:])
-            check_said(x.astype(np.float32), given, standardised)
+            check_said(x.astype(np.float32), given, standardised, names)
             said = function(x, *targets)
-        check_said(said, given, standardised)
+        check_said(said, given, standardised, names)
         return said
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
@@ -313,6 +316,12 @@ class DepthEstimator(Options, BaseEstimator):
         """
         modelfile.write(path, self.model_file())
 
+    def _parameters(self) -> dict[str, Any]:
+        """As a model file holds them: what an encoder has learned is among what was fitted."""
+        encoder = self.encoder
+        own = encoder.get_params() if encoder is not None and not hasattr(encoder, "encoding_") else None
+        return {**self.get_params(deep=False), "encoder": own}
+
     def model_file(self) -> bytes:
         """What `save` writes."""
         check_is_fitted(self)
@@ -321,7 +330,9 @@ class DepthEstimator(Options, BaseEstimator):
         for name, value in vars(self).items():
             if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
                 continue
-            if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+            if isinstance(value, TableEncoder):
+                fitted[name] = value.to_json()
+            elif isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
                 tensors[name] = value
             elif isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
                 raise InvalidArgumentError(
@@ -332,7 +343,7 @@ class DepthEstimator(Options, BaseEstimator):
         tensors |= {f"history.{name}": column for name, column in self.history_.items()}
         config = {
             "estimator": type(self).__name__,
-            "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
+            "parameters": modelfile.describe_parameters(self._parameters(), tensors),
             "fitted": fitted,
             "model": modelfile.describe(self.model_, "model", tensors),
         }

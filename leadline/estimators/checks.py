@@ -1,6 +1,5 @@
 """What is looked at before a network is trained."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from leadline._checks import (
-    DataWarning,
     InvalidArgumentError,
     check_at_least,
     check_flag,
@@ -17,8 +15,10 @@ from leadline._checks import (
     check_number,
     check_share,
     naming,
+    tell,
 )
 from leadline._foreign import some
+from leadline.estimators.encoder import TableEncoder
 from leadline.files.checkpoints import Checkpoints
 from leadline.training.run import Watch
 from leadline.training.settings import names_at
@@ -51,6 +51,8 @@ def check_parameters(estimator: Any) -> None:
         check_integer("verbose", estimator.verbose, 0)
     if estimator.validation_fraction is not None:
         check_share("validation_fraction", estimator.validation_fraction)
+    if not isinstance(estimator.encoder, TableEncoder | None):
+        raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
     check_random_state(estimator.random_state)
     if estimator.checkpoint_dir is not None and estimator.random_state is None:
         must = "must be given with a `checkpoint_dir`, got None: without, no training is like another"
@@ -67,13 +69,13 @@ def check_class_weight(value: Any) -> None:
         raise InvalidArgumentError(f"{must}, got {value!r}.", "class_weight")
 
 
-def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> None:
-    """Say what is no mistake, and what a user would want to know of rows."""
+def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, encoded: bool) -> None:
+    """Say what is no mistake, and what a user would want to know of rows. (An encoder has looked at the columns.)"""
     said = []
     if len(x) < FEW_ROWS:
         said.append(f"`X` has {len(x)} rows: so few say little about others")
     constant = np.flatnonzero(np.all(x == x[:1], axis=0))
-    if len(constant):
+    if len(constant) and not encoded:
         said.append(f"`X` has one value alone in column {some(constant)}: nothing can be learned from it")
     if classes is not None:
         counts = np.bincount(y, minlength=len(classes))
@@ -81,4 +83,4 @@ def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None) -> No
         if rare:
             said.append(f"`y` has fewer than {FEW_OF_CLASS} rows of class {some(rare)}: it will hardly be learned")
     for one in said:
-        warnings.warn(f"{one}.", DataWarning, stacklevel=6)  # where `fit` is called
+        tell(f"{one}.")

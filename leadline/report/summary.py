@@ -1,5 +1,6 @@
 """A record in a few lines of text."""
 
+from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
@@ -12,15 +13,21 @@ BAR = 30
 
 def summarise(record: Record) -> list[str]:
     """Lines: the measures, free energy, q(L) as a bar per depth, seconds."""
-    content, lines = record.to_json(), []
-    for name, value in record.measures.items():
-        measure = MEASURES[name]
-        guess = measure.guess(content)
-        against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
-        lines.append(_line(f"test {name}", f"{measure.show(value)}{against}"))
+    lines = summarise_measures(record.measures, record.to_json())
     if lines and record.n_test:
         lines.append(_line("", f"on {record.n_test} rows that were not used for training"))
     return lines + _learned(record)
+
+
+def summarise_measures(measures: Mapping[str, float], about: Mapping[str, Any]) -> list[str]:
+    """A line for each, beside what a simpler answer would give, as far as is known about the rows."""
+    lines = []
+    for name, value in measures.items():
+        measure = MEASURES[name]
+        guess = measure.guess(about)
+        against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
+        lines.append(_line(f"test {name}", f"{measure.show(value)}{against}"))
+    return lines
 
 
 def _line(name: str, text: str) -> str:

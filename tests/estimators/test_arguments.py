@@ -32,6 +32,7 @@ WRONG = {
     "validation_fraction": [1.5, *NO_AMOUNT],
     "checkpoint_dir": [-1, 2.5, NAN, "", True, SEVERAL, [1], {}, THING],
     "checkpoint_every": [None, *NO_AMOUNT],
+    "encoder": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], {}, THING],
     "callback": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], [print, "print"], {"a": print}, THING],
 }
 OF_ONE = {"class_weight": [True, *NO_WORD[:-2], THING, {"a": "b"}, {"a": None}], "noise": [None, True, *NO_WORD]}

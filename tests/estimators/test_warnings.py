@@ -8,7 +8,7 @@ import pytest
 
 from leadline import DepthClassifier, DepthRegressor
 from leadline._checks import DataWarning
-from leadline.files.tables import learn_format
+from leadline.files.formats import Asked, learn_format
 from leadline.studies.tables import split, warn_of_test_part
 from tests.promises.command import leadline
 
@@ -68,7 +68,7 @@ def test_the_warning_points_at_the_call_of_fit():
 
 def of_split(y, test):
     frame = pd.DataFrame({"a": RNG.normal(size=len(y)), "y": y})
-    fmt = learn_format(frame, "y", task="classification")
+    fmt = learn_format(frame, "y", Asked(task="classification"))
     return said(lambda: warn_of_test_part(split(frame, fmt, test, 0), "classification"))
 
 

@@ -50,7 +50,7 @@ def tell(note: str, kind: type[Warning] = DataWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
-    warnings.warn(note, kind, stacklevel=level - 1)
+    warnings.warn(note, kind, stacklevel=level)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What the classifier and the regressor share."""
 
 import abc
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -13,13 +14,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 
 from leadline import plots
-from leadline._checks import (
-    InvalidArgumentError,
-    UnfinishedWarning,
-    check_size,
-    check_weights,
-    tell,
-)
+from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators.checks import as_arguments, check_parameters, warn_of_rows
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
@@ -37,7 +32,7 @@ from leadline.training.bursts import Callback
 from leadline.training.data import as_bytes
 from leadline.training.interruption import Interruption
 from leadline.training.loop import train
-from leadline.training.problem import Problem, Units
+from leadline.training.problem import Problem, Rows, Units
 from leadline.training.progress import ProgressLine
 from leadline.training.run import Watch
 from leadline.training.settings import Settings, options
@@ -96,6 +91,12 @@ class DepthEstimator(Options, BaseEstimator):
     verbose: bool = False
     callback: Callback | Sequence[Callback] | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _, _, parameters = (DepthEstimator.__doc__ or "").partition("----------\n")
+        if cls.__doc__:
+            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{inherited}", parameters)
+
     def settings(self, seed: int = 1) -> Settings:
         """How it trains, before the recipe has its say."""
         said = {one.name: getattr(self, name) for name, one in options("estimator").items()}
@@ -144,27 +145,44 @@ class DepthEstimator(Options, BaseEstimator):
         return x, np.asarray(y), weight[counts]
 
     @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
         """Train.
 
         Args:
             X: rows by columns of numbers.
             y: a class for every row, or a number, or several.
             sample_weight: a row with weight 2 counts as two such rows.
+            eval_set: a pair (X, y) of other rows, which decide instead of rows that are held out: how long to train,
+                how much to believe each restart, and how sure all may be. All rows of X are then trained on.
 
         Returns:
             Itself, fitted.
         """
-        self._check_parameters()
+        check_parameters(self)
         fitted = object.__new__(type(self))  # a fit that fails leaves all as it was
         fitted.__dict__.update(self.__dict__)
         problem = fitted.problem(X, y, sample_weight)
+        if eval_set is not None:
+            problem = replace(problem, validation=fitted._evaluation_rows(problem, eval_set))
         fitted._take(problem, fitted._train(problem))
         self.__dict__ = fitted.__dict__
         return self
 
-    def _check_parameters(self) -> None:
-        check_parameters(self)
+    def _evaluation_rows(self, problem: Problem, eval_set: Any) -> Rows:
+        """As the network takes them."""
+        pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidArgumentError(f"must be a pair (X, y), got {eval_set!r}.", "eval_set")
+        assert problem.units is not None
+        with naming({"X": "eval_set", "y": "eval_set"}):
+            x = self._raw(pair[0])
+            check_size("X", x)
+            y = problem.likelihood.check_targets("y", self._targets(problem, pair[1]), len(x))
+        return problem.units.inputs(x), problem.units.targets(y)
+
+    @abc.abstractmethod
+    def _targets(self, problem: Problem, y: Any) -> np.ndarray:
+        """Those of other rows of a problem: numbers of classes, or numbers."""
 
     @abc.abstractmethod
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
@@ -199,8 +217,8 @@ class DepthEstimator(Options, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
         with as_arguments(), ProgressLine() if self.verbose else nullcontext() as line:
-            held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
-            settings = replace(self.settings(seed), own_length=held_out)
+            decided = self.early_stopping and problem.validation is not problem.train  # by rows that can decide it
+            settings = replace(self.settings(seed), own_length=decided)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
             with Interruption() as interruption:
                 trained = train(problem, settings, watch=watch, start=start)
@@ -259,10 +277,8 @@ class DepthEstimator(Options, BaseEstimator):
         """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
         raw, units = self._raw(X), self._units
         if getattr(self, "cut_off_", getattr(self, "interrupted_", False)):
-            tell(
-                "The training of this model was cut off: expect it to be too sure; fit it to the end.",
-                UnfinishedWarning,
-            )
+            cut_off = "The training of this model was cut off: expect it to be too sure; fit it to the end."
+            tell(cut_off, UnfinishedWarning)
         names = self.encoder_.encoding_.features() if self.encoder_ is not None else None
         given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
         with np.errstate(all="ignore"):  # what is not finite then is refused
@@ -287,7 +303,8 @@ class DepthEstimator(Options, BaseEstimator):
             parts = self._uncertainty(x)
             return np.stack([parts.noise, parts.weights, parts.depth], axis=1)
 
-        return Uncertainty(*np.moveaxis(self._said(of_rows, X), 1, 0))
+        noise, weights, depth = np.moveaxis(self._said(of_rows, X), 1, 0)
+        return Uncertainty(noise, weights, depth, getattr(X, "index", None) if is_frame(X) else None)
 
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
@@ -367,7 +384,7 @@ class DepthEstimator(Options, BaseEstimator):
 
 if DepthEstimator.__doc__:  # there are none with `python -OO`
     _HELP = (f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
-    DepthEstimator.__doc__ = DepthEstimator.__doc__.replace("{options}", "\n    ".join(_HELP))
+    DepthEstimator.__doc__ = inspect.cleandoc(DepthEstimator.__doc__).replace("{options}", "\n".join(_HELP))
 
 
 def axes_or_new(ax: "Axes | None") -> "Axes":

@@ -51,6 +51,7 @@ def check_parameters(estimator: Any) -> None:
         check_integer("verbose", estimator.verbose, 0)
     if estimator.validation_fraction is not None:
         check_share("validation_fraction", estimator.validation_fraction)
+    _check_class_weight(getattr(estimator, "class_weight", None))
     if not isinstance(estimator.encoder, TableEncoder | None):
         raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
     check_random_state(estimator.random_state)
@@ -59,7 +60,7 @@ def check_parameters(estimator: Any) -> None:
         raise InvalidArgumentError(f"{must}.", "random_state")
 
 
-def check_class_weight(value: Any) -> None:
+def _check_class_weight(value: Any) -> None:
     """None, a word, or a dict of numbers."""
     if isinstance(value, dict):
         for weight in value.values():

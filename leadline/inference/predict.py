@@ -1,7 +1,7 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -17,6 +17,9 @@ from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, by_pieces, by_rows, check_asked, joined
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -107,10 +110,23 @@ class Uncertainty:
     noise: np.ndarray
     weights: np.ndarray
     depth: np.ndarray
+    index: Any = None
+    """Of the rows, where they come from a DataFrame."""
 
     @property
     def total(self) -> np.ndarray:
         return self.noise + self.weights + self.depth
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row for every row: noise, weights, depth, total; of several targets with their numbers, as `noise_0`."""
+        import pandas
+
+        columns = dict[str, np.ndarray]()
+        for name in ("noise", "weights", "depth", "total"):
+            values = getattr(self, name)
+            several = {f"{name}_{i}": column for i, column in enumerate(values.T)} if values.ndim > 1 else {}
+            columns |= several or {name: values}
+        return pandas.DataFrame(columns, index=self.index)
 
 
 def uncertainty(

@@ -37,7 +37,7 @@ from leadline.training.run import Run, Watch
 from leadline.training.settings import Settings
 from leadline.training.state import init_state
 from leadline.training.storage import Storage, first_capacity
-from leadline.training.trained import Trained, held_out_together
+from leadline.training.trained import History, Trained, held_out_together
 
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
@@ -254,7 +254,7 @@ def train(
         held = held[runs]
     return Trained(
         model=models,
-        history=history,
+        history=History(history),
         settings=tuple(fits),
         temperatures=temperatures[chosen],
         validation_nll=validation_nll,

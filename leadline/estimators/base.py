@@ -3,7 +3,7 @@
 import abc
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +28,6 @@ from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
-from leadline.training.bursts import Callback
 from leadline.training.data import as_bytes
 from leadline.training.interruption import Interruption
 from leadline.training.loop import train
@@ -89,7 +88,7 @@ class DepthEstimator(Options, BaseEstimator):
     checkpoint_every: float = EVERY
     encoder: TableEncoder | None = None
     verbose: bool = False
-    callback: Callback | Sequence[Callback] | None = None
+    callback: Any = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

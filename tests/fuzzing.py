@@ -248,9 +248,12 @@ class Targets:
         self.folder = folder
         x, y = make_classification(40, 4, random_state=0)
         options = {"width": 4, "n_restarts": 2, "max_iter": 3, "random_state": 0}
-        self.models = [folder / "classes.safetensors", folder / "numbers.safetensors"]
+        self.models = [folder / f"{name}.safetensors" for name in ("classes", "numbers", "raw")]
         DepthClassifier(**options).fit(x, y).save(self.models[0])
         DepthRegressor(**options).fit(x, np.column_stack([y, x[:, 0]])).save(self.models[1])
+        days = pd.date_range("2024-01-01", periods=40, freq="31h")
+        raw = pd.DataFrame({"first": x[:, 0], "colour": ["red", "blue", None, "red"] * 10, "day": days})
+        DepthClassifier(**options).fit(raw, y).save(self.models[2])
         self.state = _states(x, y, folder / "kept")
         self.checkpoint = next((folder / "kept").iterdir()).read_bytes()
         rows = [f"{a:.3f},{b:.2f},{'red' if c > 0 else 'blue'},{d}" for (a, b, c, _), d in zip(x, y, strict=True)]

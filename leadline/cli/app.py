@@ -65,11 +65,11 @@ def _app(
 
 def flags() -> dict[str, str]:
     """How the command line calls what the library and the estimators call otherwise."""
-    names = {"random_state": "seed", "name": "names"}
+    names = {"random_state": "seed", "name": "names", "class_weight": "class_weight"}
     for one in fields(Settings):
         flag = one.metadata["flag"] or one.name
         names |= {one.name: flag, one.metadata["argument"] or one.name: flag}
-    return names
+    return {name: flag.replace("_", "-") for name, flag in names.items()}
 
 
 @contextmanager
@@ -129,14 +129,14 @@ def _cut_off(out: Path) -> str:
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
-    said: set[str] = set()
+    told: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
         """Ours is a note to the user, once; all others look as ever."""
         if not issubclass(category, _NOTES):
             _show_any_warning(message, category, *where)
-        elif str(message) not in said:
-            said.add(str(message))
+        elif str(message) not in told:
+            told.add(str(message))
             say(f"leadline: note: {message}", err=True)
 
     warnings.showwarning = show

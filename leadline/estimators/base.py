@@ -138,9 +138,8 @@ class DepthEstimator(Options, BaseEstimator):
         counts = weight > 0
         rows = X if counts.all() else frame[counts]
         self.encoder_ = learned or cast("TableEncoder", clone(self.encoder or TableEncoder())).fit(rows)
-        x, y = check_X_y(
-            self.encoder_.transform(rows), np.asarray(y)[counts], ensure_min_samples=2, estimator=self, **options
-        )
+        encoded, _ = self.encoder_.encoding_.encode(frame_of(rows))
+        x, y = check_X_y(encoded, np.asarray(y)[counts], ensure_min_samples=2, estimator=self, **options)
         return x, np.asarray(y), weight[counts]
 
     @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
@@ -334,9 +333,12 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _parameters(self) -> dict[str, Any]:
         """As a model file holds them: what an encoder has learned is among what was fitted."""
-        encoder = self.encoder
-        own = encoder.get_params() if encoder is not None and not hasattr(encoder, "encoding_") else None
-        return {**self.get_params(deep=False), "encoder": own}
+        said, encoder = self.get_params(deep=False), self.encoder
+        if encoder is not None:
+            usual = TableEncoder().get_params()
+            own = {name: value for name, value in encoder.get_params().items() if value != usual[name]}
+            said["encoder"] = None if hasattr(encoder, "encoding_") else own
+        return said
 
     def model_file(self) -> bytes:
         """What `save` writes."""

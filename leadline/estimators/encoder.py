@@ -75,6 +75,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.decimal is not None:
             check_choice("decimal", self.decimal, (".", ","))
         frame = frame_of(X if is_frame(X) else self._array(X, reset=True))
+        _check_enough(frame)
         if is_frame(X):
             learn_names(self, X, frame)
         decimal: Any = self.decimal or learn_decimal(frame)
@@ -144,6 +145,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = given.pop("names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise TypeError("the names of its columns are no text")
+        if len(set(names)) < len(names):
+            raise ValueError("two of its columns have one name")
         encoding = Encoding.from_json(given)
         if lack := {column.name for column in encoding.columns} - {*names}:
             raise ValueError(f"its table has no column {some(lack)}")
@@ -192,11 +195,16 @@ def _of_polars(column: Any) -> Any:
 
 def learn_names(estimator: Any, X: Any, frame: "pandas.DataFrame") -> None:
     """What scikit-learn keeps of the columns of X, which are those of `frame`."""
-    if len(frame) == 0 or len(frame.columns) == 0:
-        raise InvalidArgumentError(f"must have rows and columns, got {len(frame)} and {len(frame.columns)}.", "X")
+    _check_enough(frame)
     named = all(isinstance(name, str) for name in X.columns)
     columns: Any = frame if named else X
     validate_data(estimator, columns, skip_check_array=True)
+
+
+def _check_enough(frame: "pandas.DataFrame") -> None:
+    if len(frame) < 2 or len(frame.columns) == 0:
+        got = f"got n_samples={len(frame)} and {len(frame.columns)} columns"
+        raise InvalidArgumentError(f"must have at least two rows and a column, {got}.", "X")
 
 
 def _names(option: str, names: Any) -> tuple[str, ...]:

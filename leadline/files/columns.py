@@ -50,6 +50,8 @@ class Column:
             check_choice("order", self.order, ("year", "day", "month"))
             for level in self.levels:
                 check_choice("levels", level, CYCLES)
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError("a level stands there twice")
         if not isinstance(self.missing, int) or not isinstance(self.others, int):
             raise TypeError("the numbers of missing values and of other levels are none")
 

@@ -175,24 +175,24 @@ def _of_text(raw: _Raw) -> Learned:
         return raw.trouble(f"has a {type(cell).__name__} in a cell, which holds one value")
     values, missing = numbers(raw.values, raw.reading)
     pairs = zip(texts(raw.values, raw.reading), missing, strict=True)
-    written = [text for text, gone in pairs if text and not gone]
+    written = {text for text, gone in pairs if text and not gone}
     if not written:
         return "empty"
     if not np.isnan(values[~missing]).any():
         # Where a zero comes first, it is a code: as a number it would lose it.
         coded = any(len(text) > 1 and text[0] == "0" and text.isdecimal() for text in written)
         return _as_category(raw, _most_levels(raw)) if coded else _of_numbers(raw)
-    if all(np.isfinite(number(text, ".")) or np.isfinite(number(text, ",")) for text in set(written)):
+    if all(np.isfinite(number(text, ".")) or np.isfinite(number(text, ",")) for text in written):
         return raw.trouble("has numbers with decimal commas and with points")
     orders = date_orders(written)
     if len(orders) > 1:
-        what = f"has dates such as {shown(written[0])}, of which day and month cannot be told apart"
+        what = f"has dates such as {shown(min(written))}, of which day and month cannot be told apart"
         return raw.trouble(f"{what} (write them as year-month-day)", ("category", raw.name))
     if orders:
         return _as_date(raw, *orders)
     marks = sorted({text for text in written if np.isnan(number(text, raw.reading.decimal))})
     most = _most_levels(raw)
-    if len(set(written)) > most and len(marks) <= MOST_MARKS and np.mean(np.isfinite(values[~missing])) > 0.8:
+    if len(written) > most and len(marks) <= MOST_MARKS and np.mean(np.isfinite(values[~missing])) > 0.8:
         where = rows(np.isin(texts(raw.values, raw.reading), marks))
         what = f"has numbers, but for {', '.join(repr(shown(mark)) for mark in marks)} in {where}"
         return raw.trouble(what, *(("na", mark) for mark in marks))
@@ -251,14 +251,14 @@ def _codes(raw: _Raw) -> Iterator[str]:
     """Numbers that seem to mean that there is none."""
     values, missing = numbers(raw.values, raw.reading)
     known = values[~missing]
-    for code in _CODES:
+    for code in {known.min(), known.max()} & {*map(float, _CODES)}:
         others = known[known != code]
         n = len(known) - len(others)
         if n < 2 or len(others) == 0 or np.ptp(others) == 0:
             continue
         beyond = others.min() - code if code < 0 else code - others.max()
         if beyond > np.ptp(others):
-            stands = f"column `{shown(raw.name)}` has {code} in {n} of {len(values)} rows, far from all other values"
+            stands = f"column `{shown(raw.name)}` has {code:g} in {n} of {len(values)} rows, far from all other values"
             yield f"{stands}; if that means that there is none, name it as missing (`na`)."
 
 

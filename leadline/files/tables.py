@@ -116,11 +116,17 @@ class _Text:
             return pd.read_csv(self._file, **options).set_axis(names, axis=1)
 
     def _has_codes(self) -> bool:
-        """Whether a cell is made of digits of which the first is a zero."""
-        edge = re.escape(self._sep) if len(self._sep) == 1 else r"\s"
-        code = re.compile(rf'(?:^|["{edge}])[ ]*0\d+[ ]*(?:["{edge}]|$)', re.MULTILINE)
-        with self._text(self._encoding, "replace") as text:
-            return any(code.search(part) for part in _in_lines(text))
+        """Whether a cell may be made of digits of which the first is a zero."""
+        if self._encoding == "utf-16":
+            return True  # or not; as text nothing is lost
+        edge = re.escape(self._sep.encode()) if len(self._sep) == 1 else rb"\s"
+        code = re.compile(rb'[\n"%b] *0\d+ *["%b\r\n]' % (edge, edge))
+        raw, before = self._bytes(), b"\n"
+        while part := raw.read(1 << 22):
+            if code.search(before + part):
+                return True
+            before = part[-64:]
+        return False
 
     def _bytes(self) -> Any:
         """What can be read, from its beginning."""
@@ -146,12 +152,6 @@ class _Text:
             tell(f"`{path}` is not UTF-8 and was read as Windows-1252; if letters are wrong, use `--encoding`.")
             return "cp1252"
         return "utf-8-sig"  # which drops the mark that Excel puts first
-
-
-def _in_lines(text: io.TextIOWrapper) -> Iterator[str]:
-    """Parts of some million characters that end where a line does."""
-    while part := text.read(1 << 22):
-        yield part + text.readline()
 
 
 def _found_separator(lines: list[str], usual: str) -> str:

@@ -71,8 +71,10 @@ def is_text(column: Any) -> bool:
 def texts(column: Any, reading: Reading = PLAIN, means_something: Collection[str] = ()) -> list[str]:
     """Values as they are written, "" where there is none; 1.0 is "1" again, which it was until a missing value made
     floats of its column."""
+    if column.dtype == "str" or column.dtype == "string":  # whose values are all text, and often repeated
+        column = column.astype("category")
     if is_category(column):  # each is written once
-        names = [*texts(column.cat.categories.to_series(), reading, means_something), ""]
+        names = [*texts(column.cat.categories.to_series().astype(object), reading, means_something), ""]
         return [names[code] for code in column.cat.codes.tolist()]
     nothing = {*NOTHING, *reading.na} - {*means_something}
     pairs = zip(column.tolist(), column.isna().tolist(), strict=True)

@@ -1,174 +1,231 @@
-"""History and uncertainty as frames, quantiles, and rows given to decide."""
+"""Raw frames in the estimators, and in what scikit-learn builds around them."""
 
-import dataclasses
+import datetime
+import io
+import pickle
+import re
 
+import joblib
 import numpy as np
 import pandas as pd
+import polars
 import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import leadline
-from leadline import RECIPES, DepthClassifier, DepthRegressor, InvalidArgumentError
-from tests.tolerances import CLOSED_FORM
+from leadline import DataWarning, DepthClassifier, DepthRegressor, InvalidArgumentError, TableEncoder, load
 
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(80, 2))
-Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=80) > 0, "yes", "no")
-NUMBERS = 10 * X[:, 0] + RNG.normal(size=80)
-TRAIN, REST = slice(0, 60), slice(60, 80)
-SMALL = {"width": 4, "n_restarts": 3, "max_iter": 60, "random_state": 0}
-FLOAT = CLOSED_FORM["float64"]
+SMALL = {"width": 4, "n_restarts": 2, "max_iter": 3, "random_state": 0}
+N = 80
+DRAW = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "size": DRAW.normal(size=N),
+        "colour": DRAW.choice(["red", "green"], N),
+        "grade": pd.Categorical(DRAW.choice(["low", "high"], N)),
+        "member": DRAW.random(N) > 0.5,
+        "when": pd.date_range("2024-01-01", periods=N, freq="31h"),
+        "whole": pd.array([None if i % 9 == 0 else i % 7 for i in range(N)], dtype="Int64"),
+        "text": pd.array(DRAW.choice(["a", "b", "c"], N), dtype="string"),
+    }
+)
+FRAME.loc[[3, 30], "size"] = np.nan
+FRAME.loc[5, "colour"] = None
+Y = np.where(FRAME["size"].fillna(0) + (FRAME["colour"] == "red") > 0.4, "yes", "no")
+NUMBERS = (3 * FRAME["size"].fillna(0) + (FRAME["colour"] == "red")).to_numpy()
 
 
 @pytest.fixture(scope="module")
-def clf():
-    return DepthClassifier(**SMALL).fit(X[TRAIN], Y[TRAIN])
+def fitted():
+    return DepthClassifier(**SMALL).fit(FRAME, Y)
 
 
-@pytest.fixture(scope="module")
-def reg():
-    return DepthRegressor(**SMALL).fit(X[TRAIN], NUMBERS[TRAIN])
+def test_a_frame_becomes_numbers(fitted):
+    assert fitted.n_features_in_ == 7
+    assert fitted.feature_names_in_.tolist() == FRAME.columns.tolist()
+    features = fitted.encoder_.get_feature_names_out().tolist()
+    assert features[:8] == [
+        *("size", "colour=(missing)", "colour=green", "colour=red", "grade=high", "grade=low", "member", "when")
+    ]
+    assert fitted.model_.network.n_inputs == len(features)
+    x = fitted.encoder_.transform(FRAME)
+    assert np.isfinite(x).all()
+    assert x[3, 0] == FRAME["size"].median()
+    own = DepthClassifier(**SMALL).fit(x, Y)  # the same numbers, the same network
+    np.testing.assert_array_equal(own.predict_proba(x), fitted.predict_proba(FRAME))
 
 
-@pytest.fixture(scope="module")
-def several():
-    return DepthRegressor(**SMALL).fit(X[TRAIN], np.column_stack([NUMBERS, -NUMBERS])[TRAIN])
+def test_a_frame_of_numbers_is_what_the_array_is():
+    x = DRAW.normal(size=(N, 3))
+    of_array = DepthRegressor(**SMALL).fit(x, NUMBERS)
+    of_frame = DepthRegressor(**SMALL).fit(pd.DataFrame(x, columns=list("abc")), NUMBERS)
+    unnamed = DepthRegressor(**SMALL).fit(pd.DataFrame(x), NUMBERS)
+    np.testing.assert_array_equal(of_frame.predict(pd.DataFrame(x, columns=list("abc"))), of_array.predict(x))
+    np.testing.assert_array_equal(unnamed.predict(x), of_array.predict(x))  # numbers are no names: nothing to warn of
 
 
-# Frames
+def test_columns_are_found_by_their_names(fitted):
+    said = fitted.predict_proba(FRAME)
+    np.testing.assert_array_equal(fitted.predict_proba(FRAME[FRAME.columns[::-1]].assign(more="x")), said)
+    np.testing.assert_array_equal(fitted.predict_proba(FRAME.iloc[[4]]), said[[4]])
+    with pytest.raises(InvalidArgumentError, match="must have all columns of the training table, got none named grade"):
+        fitted.predict(FRAME.drop(columns="grade"))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_array_equal(fitted.predict_proba(FRAME.to_numpy()), said)
+    with (
+        pytest.warns(UserWarning, match="does not have valid"),
+        pytest.raises(ValueError, match="expecting 7 features"),
+    ):
+        fitted.predict(FRAME.to_numpy()[:, :3])
 
 
-@pytest.mark.parametrize("loaded", [False, True])
-def test_the_history_has_a_row_for_every_epoch_and_restart(clf, loaded, tmp_path):
-    clf.save(tmp_path / "m.safetensors")
-    history = (leadline.load(tmp_path / "m.safetensors") if loaded else clf).history_
-    frame = history.to_frame()
-    assert isinstance(history, dict)
-    assert len(frame) == 3 * clf.n_iter_
-    of_one = frame[frame.restart == 1]
-    assert of_one.epoch.tolist() == list(range(1, clf.n_iter_ + 1))
-    for name in ("free_energy", "validation_nll", "expected_nll", "depth_kl", "weight_kl", "depth_mean", "depth_std"):
-        np.testing.assert_array_equal(of_one[name], clf.history_[name][:, 1])
-    support = of_one[["depth_support_lowest", "depth_support_highest"]]
-    np.testing.assert_array_equal(support, clf.history_["depth_support"][:, 1])
-    assert len(frame.columns) == 2 + 7 + 2
+def test_what_was_not_trained_on_is_said(fitted):
+    new = FRAME.assign(colour=["violet", *FRAME["colour"][1:]])
+    with pytest.warns(DataWarning, match="column `colour` has categories that were not trained on: violet"):
+        fitted.predict(new)
+    with pytest.warns(DataWarning, match="column `member` always had a value in training and has none in 1 of 80 rows"):
+        fitted.predict(FRAME.assign(member=[None, *FRAME["member"][1:]]))
+    with pytest.raises(InvalidArgumentError, match="Column `size` must hold finite numbers, got 'big' in row 1"):
+        fitted.predict(FRAME.assign(size=["big", *FRAME["size"][1:]]))
 
 
-def test_the_uncertainty_keeps_the_index_of_the_rows(clf, reg, several):
-    frame = pd.DataFrame(X[REST], index=[f"row {i}" for i in range(20)], columns=["a", "b"])
-    of_frames = DepthClassifier(**SMALL).fit(pd.DataFrame(X[TRAIN], columns=["a", "b"]), Y[TRAIN])
-    said = of_frames.uncertainty(frame).to_frame()
-    assert said.columns.tolist() == ["noise", "weights", "depth", "total"]
-    assert said.index.tolist() == frame.index.tolist()
-    np.testing.assert_array_equal(said.noise + said.weights + said.depth, said.total)
-    parts = reg.uncertainty(X[REST])
-    assert parts.to_frame().index.tolist() == list(range(20))
-    np.testing.assert_array_equal(parts.to_frame().weights, parts.weights)
-    assert reg.uncertainty(X[REST].tolist()).to_frame().index.tolist() == list(range(20))
-    each = several.uncertainty(X[REST])
-    np.testing.assert_array_equal(each.to_frame()["depth_1"], each.depth[:, 1])
-    assert len(each.to_frame().columns) == 8
+def test_what_is_left_out_is_said_where_fit_was_called():
+    frame = FRAME.assign(id=np.arange(N), same=1, note=[f"text {i}" for i in range(N)])
+    with pytest.warns(
+        DataWarning, match=re.escape("`id` (an id: another number in every row), `same` (a single")
+    ) as said:
+        model = DepthClassifier(**SMALL).fit(frame, Y)
+    assert [one.filename for one in said] == [__file__]
+    assert set(model.encoder_.left_out_) == {"id", "same", "note"}
+    assert not {"id", "same", "note"} & set(model.encoder_.get_feature_names_out())
 
 
-# Quantiles
+def test_problems_come_together_and_with_the_way_out():
+    frame = FRAME.assign(
+        level=[f"{i}" if i else "n/k" for i in range(N)], day=["01/02/2020"] * 40 + ["02/03/2021"] * 40
+    )
+    with pytest.raises(InvalidArgumentError) as caught:
+        DepthClassifier(**SMALL).fit(frame, Y)
+    sentence = str(caught.value)
+    assert "2 problems: (1) column `level` has numbers, but for 'n/k' in 1 of 80 rows: 1" in sentence
+    assert "`TableEncoder(na=['n/k'])` may help" in sentence
+    assert "leave them out with `TableEncoder(ignore=['level', 'day'])`" in sentence
+    encoder = TableEncoder(na=["n/k"], category=["day"])
+    model = DepthClassifier(**SMALL, encoder=encoder).fit(frame, Y)
+    assert not hasattr(encoder, "encoding_")  # what is given stays as it is
+    assert "day=01/02/2020" in model.encoder_.get_feature_names_out()
+    with pytest.raises(InvalidArgumentError, match="`encoder` must be a TableEncoder or None, got 'x'"):
+        DepthClassifier(**SMALL, encoder="x").fit(FRAME, Y)
 
 
-def test_quantiles_are_where_the_distribution_has_that_much_below(reg):
-    levels = [0.05, 0.5, 0.95]
-    quantiles = reg.predict(X[REST], quantiles=levels)
-    assert quantiles.shape == (20, 3)
-    for i, level in enumerate(levels):
-        np.testing.assert_allclose(reg.predict_cdf(X[REST], quantiles[:, i]), level, rtol=1e-5)
-    np.testing.assert_array_equal(quantiles[:, [0, 2]], reg.predict_interval(X[REST], 0.9))
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_model_file_takes_raw_frames(tmp_path, kind):
+    model = DepthClassifier(**SMALL, encoder=TableEncoder(category=["whole"])) if kind == "classifier" else None
+    model = (model or DepthRegressor(**SMALL)).fit(FRAME, Y if model else NUMBERS)
+    model.save(tmp_path / "m.safetensors")
+    back = load(tmp_path / "m.safetensors")
+    assert back.encoder_.to_json() == model.encoder_.to_json()
+    assert b"pickle" not in (tmp_path / "m.safetensors").read_bytes()
+    again, said = ((m.predict_proba if kind == "classifier" else m.predict)(FRAME) for m in (back, model))
+    np.testing.assert_array_equal(again, said)
+    fresh = clone(back)
+    assert repr(fresh.encoder) == repr(model.encoder)
+    for copy in (pickle.loads(pickle.dumps(model)), _by_joblib(model)):
+        np.testing.assert_array_equal(copy.predict(FRAME), model.predict(FRAME))
 
 
-def test_quantiles_of_several_targets_have_an_axis_more(several):
-    quantiles = several.predict(X[REST], quantiles=np.array([0.25, 0.75]))
-    assert quantiles.shape == (20, 2, 2)
-    np.testing.assert_array_equal(quantiles, several.predict_interval(X[REST], 0.5))
+def _by_joblib(model):
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    file.seek(0)
+    return joblib.load(file)
 
 
-@pytest.mark.parametrize("wrong", [0.5, [0.0], [1.0, 0.5], [], ["a"], [[0.5]], "half", [np.nan], True])
-def test_wrong_quantiles_get_one_sentence(reg, wrong):
-    with pytest.raises(InvalidArgumentError, match=r"^`quantiles` must be a list of numbers between 0 and 1, got "):
-        reg.predict(X, quantiles=wrong)
+def test_polars_says_the_same(fitted):
+    columns = {name: FRAME[name].astype(object).where(FRAME[name].notna(), None).tolist() for name in FRAME}
+    columns["when"] = [value.to_pydatetime() for value in FRAME["when"]]
+    frame = polars.DataFrame(columns).with_columns(polars.col("grade").cast(polars.Categorical))
+    np.testing.assert_array_equal(fitted.predict_proba(frame), fitted.predict_proba(FRAME))
+    own = DepthClassifier(**SMALL).fit(frame, polars.Series("kind", Y.tolist()))
+    np.testing.assert_array_equal(own.predict_proba(FRAME), fitted.predict_proba(FRAME))
+    assert own.target_name_ == "kind"
+    days = polars.DataFrame(
+        {"day": [datetime.date(2024, 1, 1 + i % 28) for i in range(N)], "size": FRAME["size"].tolist()}
+    )
+    in_pandas = pd.DataFrame({"day": pd.to_datetime(days["day"].to_list()), "size": FRAME["size"]})
+    encoder = TableEncoder().fit(days)
+    np.testing.assert_array_equal(encoder.transform(days), encoder.transform(in_pandas))
 
 
-def test_quantiles_and_a_deviation_are_not_asked_for_together(reg):
-    with pytest.raises(InvalidArgumentError, match=r"^`quantiles` must be None where `return_std` is asked for"):
-        reg.predict(X, return_std=True, quantiles=[0.5])
+def test_weights_decide_what_is_learned_of_the_columns():
+    """A row of weight 0 is as if it were not there."""
+    frame = pd.concat([FRAME, FRAME.iloc[:1].assign(colour="violet", size=1e6)], ignore_index=True)
+    weight = np.r_[np.ones(N), 0]
+    model = DepthClassifier(**SMALL).fit(frame, np.r_[Y, ["yes"]], sample_weight=weight)
+    other = DepthClassifier(**SMALL).fit(FRAME, Y)
+    np.testing.assert_array_equal(model.predict_proba(FRAME), other.predict_proba(FRAME))
 
 
-# Rows given to decide
+def test_a_warm_start_keeps_the_encoder():
+    model = DepthClassifier(**SMALL, warm_start=True).fit(FRAME, Y)
+    before = model.encoder_
+    model.fit(FRAME.iloc[:60].assign(colour="red"), Y[:60])
+    assert model.encoder_ is before
 
 
-@pytest.mark.parametrize("pair", [(X[REST], Y[REST]), [(X[REST], Y[REST])], [X[REST], Y[REST]]])
-def test_given_rows_decide_instead_of_those_held_out(clf, pair):
-    est = DepthClassifier(**SMALL).fit(X[TRAIN], Y[TRAIN], eval_set=pair)
-    other = DepthClassifier(**SMALL).fit(X[TRAIN], Y[TRAIN], eval_set=(X[REST][::2], Y[REST][::2]))
-    assert not np.array_equal(est.history_["validation_nll"], other.history_["validation_nll"])
-    assert not np.array_equal(est.history_["validation_nll"], clf.history_["validation_nll"])
-    assert est.held_out_nll_ is not None
-    assert est.held_out_nll_ != other.held_out_nll_
-    assert est.restart_shares_.sum() == pytest.approx(1)
+def test_scikit_learn_builds_on_raw_frames():
+    frame = FRAME.fillna({"colour": "red"})  # else one fold has a category of its own, which would be said
+    clf = DepthClassifier(**SMALL)
+    assert np.isfinite(cross_val_score(clf, frame, Y, cv=3, error_score="raise")).all()
+    search = GridSearchCV(clf, {"width": [2, 4]}, cv=2, error_score="raise").fit(frame, Y)
+    assert search.predict(frame).shape == (N,)
+    calibrated = CalibratedClassifierCV(clf, cv=2).fit(frame, Y)
+    np.testing.assert_allclose(calibrated.predict_proba(frame).sum(axis=1), 1)
+    importance = permutation_importance(clf.fit(frame, Y), frame, Y, n_repeats=2, random_state=0)
+    assert importance["importances"].shape == (7, 2)
+    some = make_column_transformer((TableEncoder(), ["size", "colour", "when"]), remainder="drop")
+    piped = make_pipeline(some, clf).fit(frame, Y)
+    assert piped.predict_proba(frame).shape == (N, 2)
+    assert piped[:-1].get_feature_names_out().tolist()[:2] == ["tableencoder__size", "tableencoder__colour=green"]
+    both = ColumnTransformer([("numbers", StandardScaler(), ["whole"]), ("rest", TableEncoder(), ["colour", "text"])])
+    both.set_output(transform="pandas").fit(frame.fillna({"whole": 0}))
 
 
-def test_given_rows_decide_the_length():
-    """On rows whose classes are chance, there is nothing to learn for long."""
-    long = {**SMALL, "max_iter": 2000}
-    chance = RNG.permutation(Y[REST])
-    sensible = DepthClassifier(**long).fit(X[TRAIN], Y[TRAIN], eval_set=(X[REST], Y[REST]))
-    misled = DepthClassifier(**long).fit(X[TRAIN], Y[TRAIN], eval_set=(X[REST], chance))
-    assert misled.n_iter_ != sensible.n_iter_
-    assert misled.spread_[0] > 1.5 * sensible.spread_[0]  # and how sure all may be
-
-
-def test_all_rows_are_trained_on_where_others_decide():
-    """The free energy of the data is that of all rows: with a row that no other is like, held out or not."""
-    seen = []
-    DepthRegressor(**SMALL, callback=seen.append).fit(X[TRAIN], NUMBERS[TRAIN], eval_set=(X[REST], NUMBERS[REST]))
-    now = seen[-1].restarts
-    per_row = now["expected_nll"] / 60  # scaled to the rows that each is trained on
-    assert np.all(np.abs(per_row - now["validation_nll"]) < 3)
-    est = DepthRegressor(**SMALL).fit(X[TRAIN], NUMBERS[TRAIN], eval_set=(X[REST], NUMBERS[REST]))
-    np.testing.assert_allclose(est.history_["validation_nll"], [now.restarts["validation_nll"] for now in seen])
-
-
-def test_given_rows_count_once_however_many_restarts_there_are():
-    """A kind of 1 or of 3 restarts that are alike learns the same from them."""
-    recipe = dataclasses.replace(RECIPES["table"], name="alike")
-    spreads = []
-    for n_restarts in (3, 9):
-        given = {**SMALL, "n_restarts": n_restarts, "recipe": recipe, "learning_rate_init": 0.0}
-        est = DepthClassifier(**given).fit(X[TRAIN], Y[TRAIN], eval_set=(X[REST], Y[REST]))
-        spreads.append(est.spread_[0])
-    assert spreads[0] == pytest.approx(spreads[1], rel=0.2)
-
-
-def test_without_early_stopping_given_rows_calibrate_alone():
-    est = DepthRegressor(**SMALL, early_stopping=False).fit(X[TRAIN], NUMBERS[TRAIN], eval_set=(X[REST], NUMBERS[REST]))
-    assert est.n_iter_ == 60
-    assert est.held_out_nll_ is not None
-    assert DepthRegressor(**SMALL, early_stopping=False).fit(X[TRAIN], NUMBERS[TRAIN]).held_out_nll_ is None
-
-
-def test_given_rows_of_a_frame_are_encoded_as_those_trained_on():
-    frame = pd.DataFrame({"a": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "blue")})
-    est = DepthClassifier(**SMALL).fit(frame[TRAIN], Y[TRAIN], eval_set=(frame[REST][["colour", "a"]], Y[REST]))
-    same = DepthClassifier(**SMALL).fit(frame[TRAIN], Y[TRAIN], eval_set=(frame[REST], Y[REST]))
-    np.testing.assert_array_equal(est.predict_proba(frame), same.predict_proba(frame))
+def test_the_encoder_serves_other_estimators():
+    encoder = TableEncoder().set_output(transform="pandas").fit(FRAME)
+    out = encoder.transform(FRAME)
+    assert out.columns.tolist() == encoder.get_feature_names_out().tolist()
+    assert make_pipeline(TableEncoder(), StandardScaler(), LogisticRegression()).fit(FRAME, Y).score(FRAME, Y) > 0.9
+    array = np.array([["1,5", "b"], ["2", "a"], ["3,25", None]], object)
+    encoder = TableEncoder().fit(array)
+    assert encoder.get_feature_names_out().tolist() == ["x0", "x1=(missing)", "x1=a", "x1=b"]
+    np.testing.assert_array_equal(encoder.transform(array), [[1.5, 0, 0, 1], [2, 0, 1, 0], [3.25, 1, 0, 0]])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("options", "words"),
     [
-        (X, "`eval_set` must be a pair (X, y), got"),
-        ((X[REST],), "`eval_set` must be a pair (X, y), got"),
-        ("validation", "`eval_set` must be a pair (X, y), got 'validation'."),
-        ((X[REST], np.full(20, "maybe")), "`eval_set` must hold the classes ['no', 'yes'], got 'maybe'."),
-        ((X[REST], Y[:3]), "`eval_set` must "),
+        ({"category": "colour"}, "`category` must be a list of names of columns, got 'colour'"),
+        ({"number": ["colour"]}, "Column `colour` must hold finite numbers, got 'red' in row"),
+        ({"ignore": ["nothing"]}, "`ignore` must name columns of the table, got 'nothing'"),
+        ({"decimal": ";"}, "`decimal` must be one of ., ,, got ';'"),
+        ({"impute": False}, "column `size` has no value in 2 of 80 rows"),
+        ({"ignore": [*FRAME.columns]}, "`X` must have a column to learn from, got none"),
     ],
 )
-def test_wrong_rows_get_one_sentence(wrong, message):
-    with pytest.raises(InvalidArgumentError) as error:
-        DepthClassifier(**SMALL).fit(X[TRAIN], Y[TRAIN], eval_set=wrong)
-    assert str(error.value).startswith(message)
+def test_wrong_options_are_one_sentence(options, words):
+    with pytest.raises(InvalidArgumentError) as caught:
+        TableEncoder(**options).fit(FRAME)
+    assert words in str(caught.value)
+
+
+@parametrize_with_checks([TableEncoder()])
+def test_scikit_learn_takes_the_encoder(estimator, check):
+    check(estimator)

@@ -302,7 +302,7 @@ class DepthEstimator(Options, BaseEstimator):
             return np.stack([parts.noise, parts.weights, parts.depth], axis=1)
 
         noise, weights, depth = np.moveaxis(self._said(of_rows, X), 1, 0)
-        return Uncertainty(noise, weights, depth, getattr(X, "index", None) if is_frame(X) else None)
+        return Uncertainty(noise, weights, depth).of_rows(getattr(X, "index", None) if is_frame(X) else None)
 
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""

@@ -1,7 +1,7 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -110,8 +110,13 @@ class Uncertainty:
     noise: np.ndarray
     weights: np.ndarray
     depth: np.ndarray
-    index: Any = None
-    """Of the rows, where they come from a DataFrame."""
+    _index: ClassVar[Any] = None
+
+    def of_rows(self, index: Any) -> "Uncertainty":
+        """The same, of rows that a frame calls so."""
+        named = replace(self)
+        object.__setattr__(named, "_index", index)  # no field: it says nothing of the uncertainty
+        return named
 
     @property
     def total(self) -> np.ndarray:
@@ -126,7 +131,7 @@ class Uncertainty:
             values = getattr(self, name)
             several = {f"{name}_{i}": column for i, column in enumerate(values.T)} if values.ndim > 1 else {}
             columns |= several or {name: values}
-        return pandas.DataFrame(columns, index=self.index)
+        return pandas.DataFrame(columns, index=self._index)
 
 
 def uncertainty(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leadline import DepthClassifier, DepthRegressor
+from leadline import DepthClassifier, DepthRegressor, TableEncoder
 from leadline._checks import DataWarning
 from leadline.files.formats import Asked, learn_format
 from leadline.studies.tables import split, warn_of_test_part
@@ -52,6 +52,12 @@ def test_constant_columns_are_named(kind):
     x, y = X.copy(), Y if kind is DepthClassifier else X[:, 0]
     x[:, 1:] = 7.0
     assert of_fit(x, y, kind) == ["`X` has one value alone in column 1, 2: nothing can be learned from it."]
+
+
+def test_columns_of_a_frame_are_the_encoder_s_to_judge():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    encoder = TableEncoder().fit(frame)
+    assert said(lambda: DepthClassifier(**SMALL, encoder=encoder).fit(frame.assign(b=1.0), Y)) == []
 
 
 def test_few_rows_are_said():

@@ -20,6 +20,7 @@ ROOMS = [
         "files",
         "datasets",
         "training",
+        "callbacks",
         "estimators",
         "studies",
         "report",
@@ -53,14 +54,14 @@ INSIDE = {
         ),
     ],
     "files": [
-        *("whole", "ours", "checkpoints", "directories", "records", "values", "columns", "learning", "formats"),
-        *("tables", "models", ""),
+        *("whole", "ours", "lines", "checkpoints", "directories", "records", "values", "columns", "learning"),
+        *("formats", "tables", "models", ""),
     ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "progress", "run", "trained", "loop", ""),
+        *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["said", "encoder", "base", "classifier", "regressor", "", "loading"],
+    "estimators": ["said", "encoder", "checks", "base", "classifier", "regressor", "", "loading"],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds", "tables"),
         *("baselines", "comparison", "compare", ""),

@@ -18,6 +18,7 @@ _HEAD = 1 << 16
 
 _BEGINNINGS = {
     ".csv": (b"recipe,depth,", b"name,split,depth,", b"candidate,"),
+    ".jsonl": (b'{"restart": 0, "epoch": ',),
     ".md": (b"# Ours and the published numbers\n", b"# The UCI sets: ours beside the published\n"),
 }
 _MARKS = {

@@ -1,5 +1,6 @@
 """A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from leadline import metrics
-from leadline._checks import InvalidArgumentError, check_choice
-from leadline._foreign import shown
+from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_choice, tell
+from leadline._foreign import shown, some
 from leadline.backend.device import backend, n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
@@ -40,6 +41,9 @@ KINDS: dict[str, TargetKind] = {"b": "boolean", "U": "text", "O": "text"}
 
 FARTHEST = 1e30
 """Standard deviations from the other rows beyond which a row that is kept apart could not be measured on."""
+
+FEW_TO_MEASURE_ON = 10
+"""Rows kept apart."""
 
 Estimator = DepthClassifier | DepthRegressor
 
@@ -79,6 +83,18 @@ def split(
     with naming_cells():
         check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,), fmt.encoding.features())
     return parts(train, kept)
+
+
+def warn_of_test_part(parts: Parts, task: str) -> None:
+    """Say where the rows kept apart say little."""
+    n, said = len(parts.x_test), ""
+    unseen = np.setdiff1d(parts.y, parts.y_test) if task == "classification" and n else np.empty(0)
+    if 0 < n < FEW_TO_MEASURE_ON:
+        said = f"Only {n} rows are kept apart: what is measured on them says little; give more with a larger `test`."
+    elif len(unseen):
+        said = f"Of class {some(unseen)} no row is kept apart: nothing that is measured says how it is predicted."
+    if said:
+        tell(said)
 
 
 @contextmanager
@@ -146,7 +162,9 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
 
 def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -> Record:
     """The settings, how the rows kept apart are predicted, and what was learned, under the record's names."""
-    said = estimator.said_of(parts.x_test, parts.y_test) if len(parts.x_test) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfinishedWarning)  # which the record says
+        said = estimator.said_of(parts.x_test, parts.y_test) if len(parts.x_test) else None
     more = {
         "name": name,
         "task": fmt.task,

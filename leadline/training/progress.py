@@ -1,8 +1,8 @@
 """One live line while training runs."""
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -12,22 +12,7 @@ from rich.progress import Progress as Bar
 
 from leadline._foreign import on_one_line
 from leadline.backend.device import backend
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where the training is; means over the runs, on the validation part."""
-
-    epoch: int
-    epochs: int | None
-    """The last one; None as long as it is not decided."""
-    free_energy: float
-    nll: float
-    """Of the prediction, in nats per row."""
-    depth_mean: float
-    depth_std: float
-    support: tuple[int, int]
-
+from leadline.training.bursts import Progress
 
 Reporter = Callable[[Progress], None]
 """Told about the training a few times a second."""
@@ -64,17 +49,23 @@ class _Line:
 
 
 class ProgressLine(_Line):
-    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left."""
+    """Epoch, phase, the lowest validation NLL so far, E[L] +- sd, support and time left.
+
+    The NLL is that of the median restart. Of the last epoch alone it would look like divergence where all is well:
+    without the weight KL networks learn by heart, and single ones of a low temperature stay far too sure to the end.
+    """
 
     def __init__(self, epochs: int | None = None, console: Console | None = None):
         epoch, text = TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"), TextColumn("{task.description}")
         columns = (epoch, BarColumn(bar_width=20), text, TimeRemainingColumn(compact=True))
+        self._lowest = math.inf
         super().__init__(console, epochs, *columns, of=_of(epochs))
 
     def __call__(self, now: Progress) -> None:
         lowest, highest = now.support
+        self._lowest = min(self._lowest, now.median_nll)
         depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
-        text, of = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}", _of(now.epochs)
+        text, of = f"{now.phase:<9}  NLL {self._lowest:.3f} at best  {depth}", _of(now.epochs)
         plain = f"epoch {now.epoch}{of}  {text}"
         self.show(plain, completed=now.epoch, total=now.epochs, description=text, of=of)
 

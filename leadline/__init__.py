@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from leadline.network.blocks import Block
     from leadline.network.layers import GaussianLinear
     from leadline.network.unbounded import UnboundedNetwork
+    from leadline.studies.compare import compare
+    from leadline.studies.comparison import Comparison
     from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
     from leadline.training.bursts import Progress
 
@@ -46,6 +48,8 @@ _PLACES = {
     "network.blocks": "Block",
     "network.layers": "GaussianLinear",
     "network.unbounded": "UnboundedNetwork",
+    "studies.compare": "compare",
+    "studies.comparison": "Comparison",
     "training.bursts": "Progress",
     "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
 }

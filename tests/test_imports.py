@@ -63,10 +63,11 @@ INSIDE = {
     ],
     "estimators": ["said", "encoder", "checks", "base", "classifier", "regressor", "", "loading"],
     "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds", "tables"),
+        *("baselines", "comparison", "compare", ""),
     ],
-    "report": ["words", "page", "summary", "reproduction", "uci", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", "predictions", ""],
+    "report": ["words", "web", "page", "summary", "reproduction", "uci", "comparison", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 
@@ -118,6 +119,8 @@ def test_import_leaves_heavy_libraries_alone():
 
 def test_the_command_line_starts_no_device():
     """So that `leadline --version` answers at once, and a GPU stays free."""
-    code = "from leadline.cli import spirals, tables; from jax._src import xla_bridge; print(len(xla_bridge._backends))"
+    code = (
+        "from leadline.cli import compare, spirals; from jax._src import xla_bridge; print(len(xla_bridge._backends))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"

@@ -1,4 +1,4 @@
-"""Commands on one's own tables: fit, report, compare."""
+"""Commands on one's own tables: fit, report."""
 
 import shlex
 from dataclasses import replace
@@ -10,8 +10,8 @@ import typer
 
 from leadline._checks import InvalidArgumentError, check_choice, tell
 from leadline._foreign import shown
-from leadline.cli.app import app, conclude, directory, ending, say, say_what_is_begun
-from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, Reads, depth_of, takes_reads, takes_settings
+from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
+from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, Reads, takes_reads, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.columns import rows as rows_in_words
 from leadline.files.directories import MODEL, RECORD, writing
@@ -114,38 +114,6 @@ def report(
     with writing(path):
         check_ours(path.resolve() if out else path)  # a link that was named is followed
     say(f"wrote {write_page(read_record(run), path)}")
-
-
-@app.command()
-@takes_settings("depth", recipe=TABLE.name)
-@takes_reads
-def compare(
-    table: Table,
-    target: Target,
-    settings: Settings,
-    reads: Reads,
-    depth: Annotated[
-        str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
-    ] = "normal,poisson,categorical",
-    noise: Noise = "auto",
-    task: Kind = "auto",
-    test: Test = 0.2,
-    quiet: Quiet = False,
-) -> None:
-    """Set depth families side by side.
-
-    By free energy, likelihood of rows kept apart, and depth.
-
-    Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
-    """
-    fmt, parts = read_parts(table, target, reads, task, test, settings.seed)
-    from leadline.report.summary import summarise_comparison
-    from leadline.studies.tables import compare_depths
-
-    depths = [depth_of(name) for name in depth.split(",")]
-    with ending():
-        rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
-    say(*summarise_comparison(rows, len(parts.x), len(parts.x_test)))
 
 
 def read_parts(

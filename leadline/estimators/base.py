@@ -128,6 +128,8 @@ class DepthEstimator(Options, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, learned: TableEncoder | None, options: dict[str, Any]
     ) -> tuple[np.ndarray, ...]:
         """The same of a raw table, whose columns are encoded: as `learned`, if they are already."""
+        if y is None:
+            raise InvalidArgumentError("must be given, got None.", "y")
         frame = frame_of(X)
         learn_names(self, X, frame)
         weight = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)

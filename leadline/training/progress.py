@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from leadline._foreign import on_one_line
 from leadline.backend.device import backend
 from leadline.training.bursts import Progress
 
@@ -82,6 +84,19 @@ class GridLine(_Line):
     def __call__(self, share: float, done: int, runs: int) -> None:
         text = f"{done} of {runs} runs done"
         self.show(f"{100 * share:.0f} %  {text}", completed=share, description=text)
+
+
+class CandidateLine(_Line):
+    """The candidate and the fold of a comparison, the time since it began, and the time left."""
+
+    def __init__(self, console: Console | None = None):
+        super().__init__(console, None, TimeElapsedColumn(), TextColumn("{task.description}"))
+        self._bar.update(self._row, description=_beginning())
+
+    def __call__(self, fold: int, n_folds: int, name: str, seconds: float | None) -> None:
+        left = "" if seconds is None else f", about {seconds:.0f} s left"
+        text = f"{name}{f', fold {fold + 1} of {n_folds}' if n_folds > 1 else ''}{left}"
+        self.show(text, description=on_one_line(escape(text)))
 
 
 def _of(epochs: int | None) -> str:

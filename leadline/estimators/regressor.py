@@ -139,7 +139,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
         error, mixture, gaussian, level = self._by_mixture(Mixture.said_of, X, y).T
         shift = np.log(self.y_scale_)
-        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level)
+        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level, np.asarray(y, float))
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)

@@ -13,7 +13,7 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
-    *("inference", "metrics", "plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
+    *("inference", "metrics", "plots", "prediction_plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
 ]
 """From the top."""
 
@@ -44,11 +44,11 @@ INSIDE = {
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["base", "classifier", "regressor", "", "loading"],
+    "estimators": ["base", "shuffling", "inspection", "classifier", "regressor", "", "loading"],
     "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "tables", ""),
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "inspection", "tables", ""),
     ],
-    "report": ["words", "page", "summary", "reproduction", "uci", ""],
+    "report": ["words", "pictures", "page", "summary", "reproduction", "uci", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""

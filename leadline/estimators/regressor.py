@@ -10,7 +10,8 @@ from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_size
-from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, EitherNoiseLikelihood, GaussianLikelihood, NumberLikelihood
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class DepthRegressor(RegressorMixin, DepthEstimator):
+class DepthRegressor(RegressorMixin, InspectedNumbers):
     """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
 
     Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target), "input"

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Int, Key, UInt32
+import scipy.special
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.numerics import AnyArray
@@ -15,7 +16,7 @@ from leadline.inference import native, predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
-from leadline.inference.montecarlo import by_rows
+from leadline.inference.montecarlo import by_rows, pieces_of_rows
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import ClassMixture, Mixture
 
@@ -102,6 +103,29 @@ class Restarts:
             each = predict.predict(models, x, n_samples=n, key=keys)
             return ClassMixture(np.full(len(each), 1 / len(each)), each)
         return predict.mixture(models, x, n_samples=n, key=keys)
+
+    def means_of_draws(
+        self, x: np.ndarray, group: Int[np.ndarray, " rows"]
+    ) -> tuple[Float[np.ndarray, " draws"], Float[np.ndarray, "draws groups outputs"]]:
+        """What single draws of restart, weights and depth predict: the share of each, and its mean over the rows of
+        every group, of the class probabilities (not softened) or of the means of the numbers."""
+        q = predict.depth_masses(self.models)
+        some, n_outputs = q.sum(axis=0) > 0, self.models.likelihood.n_outputs
+        share = self.calibration.share if self.calibration is not None else np.full(len(q), 1 / len(q))
+        share = np.repeat(share[:, None, None] * q[:, None, some] / self.samples_each, self.samples_each, axis=1).ravel()
+        of_classes = not isinstance(self.models.likelihood, NumberLikelihood)
+        of_row = predict.numbers_of_row(self.models, self.samples_each) * n_outputs
+        inside = (group[:, None] == np.arange(group.max() + 1)).astype(float)
+        total: Any = 0.0
+        for rows in pieces_of_rows(len(x), of_row):
+            if of_classes:
+                drawn = {"n_samples": self.samples_each, "key": self.keys()}
+                outputs = predict.sample_outputs(self.models, x[rows], **drawn)[:, :, some]
+                means = scipy.special.softmax(outputs.astype(float), axis=-1).reshape(-1, *outputs.shape[3:])
+            else:
+                means = self.mixture(x[rows]).mean
+            total = total + np.einsum("drk,rg->dgk", means, inside[rows], optimize=True)
+        return share, total / inside.sum(axis=0)[:, None]
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""

@@ -69,8 +69,9 @@ def chance_band(rows: np.ndarray, confidence: np.ndarray, coverage: float = 0.95
     reach = scipy.special.ndtri(1 - tail) * np.sqrt(confidence * (1 - confidence) / np.maximum(rows, 1))
     low, high = np.clip(confidence - reach, 0, 1), np.clip(confidence + reach, 0, 1)
     for i in np.flatnonzero((rows > 0) & (rows <= MANY)):
-        cdf = scipy.special.bdtr(np.arange(rows[i]), rows[i], min(confidence[i], 1.0))
-        low[i], high[i] = np.searchsorted(cdf, [tail, 1 - tail]) / rows[i]
+        n = int(rows[i])
+        cdf = scipy.special.bdtr(np.arange(n), n, min(confidence[i], 1.0))
+        low[i], high[i] = np.searchsorted(cdf, [tail, 1 - tail]) / n
     return low, high
 
 
@@ -162,8 +163,8 @@ class Measure:
     """From what a record says of its rows."""
 
     def show_error(self, error: float) -> str:
-        """A standard error, which has no sign."""
-        return self.show(error).lstrip("\N{MINUS SIGN}")
+        """A standard error, in two digits where there are such, and without a sign."""
+        return in_digits(error, 2) if self.show in (in_digits, in_negative) else self.show(error)
 
 
 MEASURES: dict[str, Measure] = {}
@@ -197,16 +198,15 @@ def standard_errors(said: OfClasses | OfNumbers) -> dict[str, float]:
     tries: dict[str, list[float]] = {}
     for _ in range(RESAMPLES if n > 1 else 0):
         rows = rng.integers(n, size=size)
-        for name, value in measured(type(said)(*(part if part is None else part[rows] for part in said))).items():
+        again: Any = type(said)._make(part if part is None else part[rows] for part in said)
+        for name, value in measured(again).items():
             tries.setdefault(name, []).append(value)
-    with np.errstate(invalid="ignore"):
-        errors = {name: math.sqrt(size / n) * float(np.std(tried, ddof=1)) for name, tried in tries.items() if tried[1:]}
-    return {name: error for name, error in errors.items() if 0 < error < math.inf}
-
-
-def measures_of(kind: str) -> list[Measure]:
-    """Those for classes, or for numbers."""
-    return [measure for measure in MEASURES.values() if measure.kind == kind]
+    errors = {}
+    for name, tried in tries.items():
+        scatter = np.std(tried, ddof=1) if np.isfinite(tried).all() and len(tried) > 1 else 0.0
+        if scatter > 1e-12 * np.abs(tried).max():  # less is rounding
+            errors[name] = math.sqrt(size / n) * float(scatter)
+    return errors
 
 
 # How numbers are written
@@ -223,14 +223,14 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def in_digits(value: float) -> str:
+def in_digits(value: float, digits: int = 3) -> str:
     """Three digits, or all that stand before the point."""
     if isinstance(value, int) or value == 0:
         text = f"{value:,}"
     elif 1e-4 <= abs(value) < 1e9:
-        text = f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+        text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     else:
-        text = f"{value:.2e}"
+        text = f"{value:.{digits - 1}e}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -344,7 +344,7 @@ for _one in (
             *(f"coverage_{level}", "numbers", f"coverage at {level} %"),
             f"Rows whose true value lies inside their {level} % interval.",
             *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal"),
-            lambda record, level=level: (level / 100, "if honest"),
+            lambda record, level=level: (level / 100, "if honest, 95 times in 100"),
         )
         for level in (50, 90, 95)
     ),

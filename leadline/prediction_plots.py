@@ -29,7 +29,7 @@ def plot_confusion(ax: Axes, matrix: np.ndarray, classes: Sequence[str]) -> Axes
 
     n = len(matrix)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    size = max(4, min(9, 72 // n))
+    size = max(5, min(10, 90 // n))
     for i, k in np.ndindex(n, n):
         colour = POSTERIOR_COLOUR if i != k else DATA_COLOUR
         if matrix[i, k]:
@@ -69,7 +69,9 @@ def plot_predictions(
     ends = float(min(truth.min(), mean.min())), float(max(truth.max(), mean.max()))
     ax.plot(ends, ends, color=GUIDE_COLOUR, linewidth=1, zorder=3)
     alpha = float(np.clip(30 / len(truth), 0.08, 0.5))
-    ax.vlines(truth, low, high, color=WEIGHTS_COLOUR, linewidth=1.2, alpha=alpha, label=f"{100 * coverage:.0f} % interval")
+    ax.vlines(
+        truth, low, high, color=WEIGHTS_COLOUR, linewidth=1.2, alpha=alpha, label=f"{100 * coverage:.0f} % interval"
+    )
     ax.scatter(truth, mean, s=8, color=POSTERIOR_COLOUR, linewidths=0, zorder=4, label="mean")
     ax.set(xlabel="true", ylabel="predicted")
     ax.legend(frameon=False, fontsize=8, loc="upper left")
@@ -117,13 +119,12 @@ def plot_dependence(
     outputs: Sequence[str],
     some: Sequence[int],
     in_order: bool = True,
-    legend: bool = True,
+    of_classes: bool = True,
 ) -> Axes:
     """The mean prediction against the value of a column, [values, outputs], with a band of two deviations; a class has
     its probability from 0 to 1."""
     numbers = in_order and all(isinstance(value, int | float) for value in values)
     at = np.array(values, float) if numbers else np.arange(len(values))
-    of_classes = len(outputs) > 1
     drawn = []
     for i, (colour, k) in enumerate(zip(LINES, some, strict=False)):
         low, high = mean[:, k] - 2 * deviation[:, k], mean[:, k] + 2 * deviation[:, k]
@@ -138,7 +139,7 @@ def plot_dependence(
     ax.set_ylabel("probability" if len(some) > 1 else f"P({_short(outputs[some[0]])})", parse_math=False)
     if not of_classes:
         ax.set_ylabel("prediction")
-    elif legend and len(some) > 1:
+    elif len(some) > 1:
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "borderaxespad": 0.2}
         _legend(ax, drawn, [_short(outputs[k]) for k in some], **above)
     if of_classes:
@@ -168,18 +169,19 @@ def plot_uncertainty(ax: Axes, noise: np.ndarray, weights: np.ndarray, depth: np
 def plot_learning(
     ax: Axes, history: Mapping[str, Any], epochs: int | None = None, ends: Mapping[str, float] | None = None
 ) -> Axes:
-    """The NLL of the validation part over the epochs, mean and single networks, in nats per row; and what it is at the
-    end elsewhere, by names."""
+    """The NLL of the validation part over the epochs, of single networks and in the middle of them, in nats per row;
+    and what it is elsewhere at the end, by names. Networks that are far worse leave the picture at the top."""
     nll = np.asarray(history["validation_nll"], float)
     epoch = np.linspace(1, epochs or len(nll), len(nll))
-    mean = nll.mean(axis=1)
+    middle = np.median(nll, axis=1)
     if nll.shape[1] > 1:
-        ax.plot(epoch, nll, color=DATA_COLOUR, linewidth=0.6, alpha=0.45)
-    ax.plot(epoch, mean, color=DATA_COLOUR, linewidth=2, label="validation rows, single networks")
+        ax.plot(epoch, nll, color=DATA_COLOUR, linewidth=0.5, alpha=0.35)
+    ax.plot(epoch, middle, color=DATA_COLOUR, linewidth=2, label="validation rows, one network (median)")
     for (name, value), style in zip((ends or {}).items(), ("--", ":"), strict=False):
         ax.axhline(value, color=INK, linewidth=1.2, linestyle=style, label=name)
-    settled = nll[len(nll) // 20 :]  # the fall from the start would hide the rest
-    seen = [settled.min(), np.quantile(settled, 0.98), *(ends or {}).values()]
+    settled = len(nll) // 20  # the fall from the start would hide the rest
+    high = max(middle[settled:].max(), np.quantile(nll[settled:], 0.75))
+    seen = [np.quantile(nll[settled:], 0.02), high, *(ends or {}).values()]
     margin = 0.08 * (max(seen) - min(seen)) + 1e-9
     ax.set(ylim=(min(seen) - margin, max(seen) + margin), xlim=(0, epoch[-1]), xlabel="epoch")
     ax.set_ylabel("NLL, nats per row")

@@ -13,7 +13,20 @@ PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
-    *("inference", "metrics", "plots", "prediction_plots", "files", "datasets", "training", "estimators", "studies", "report", "cli", ""),
+    *(
+        "inference",
+        "metrics",
+        "plots",
+        "prediction_plots",
+        "files",
+        "datasets",
+        "training",
+        "estimators",
+        "studies",
+        "report",
+        "cli",
+        "",
+    ),
 ]
 """From the top."""
 
@@ -46,7 +59,19 @@ INSIDE = {
     ],
     "estimators": ["base", "shuffling", "inspection", "classifier", "regressor", "", "loading"],
     "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "inspection", "tables", ""),
+        *(
+            "evaluate",
+            "spiral",
+            "runners.base",
+            "runners.*",
+            "runners",
+            "sweep",
+            "reproduce",
+            "uci",
+            "inspection",
+            "tables",
+            "",
+        ),
     ],
     "report": ["words", "pictures", "page", "summary", "reproduction", "uci", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", ""],

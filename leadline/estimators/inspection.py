@@ -209,7 +209,10 @@ class Inspected(DepthEstimator):
         some_outputs = prediction_plots.moving([said.mean])
         return prediction_plots.plot_dependence(
             *(axes_or_new(ax), said.column, said.values.tolist(), said.mean, said.deviation),
-            **{"outputs": said.outputs, "some": some_outputs, "in_order": said.in_order},
+            outputs=said.outputs,
+            some=some_outputs,
+            in_order=said.in_order,
+            of_classes=hasattr(self, "classes_"),
         )
 
     def plot_uncertainty(self, X: Any, ax: "Axes | None" = None) -> "Axes":

@@ -42,10 +42,10 @@ def place_of(X: Any, column: int | str) -> int:
     """Of a column that is given by its name or its place."""
     names = list(X.columns) if hasattr(X, "iloc") else names_of(X)
     if column in names:
-        return names.index(column)
+        return names.index(column)  # pyright: ignore[reportArgumentType]
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
-    raise InvalidArgumentError(f"must be a column of X, by name or by place, got {column!r}; there are {some(names)}.")
+    raise InvalidArgumentError(f"must be one of X by name or place, got {column!r}; there are {some(names)}.", "column")
 
 
 def rows_of(X: Any, places: np.ndarray) -> Any:
@@ -100,13 +100,14 @@ def givers(n: int, n_repeats: int) -> np.ndarray:
 def standard_error(rise: np.ndarray, giver: np.ndarray) -> float:
     """Of the mean of h(row, giver) over both, [repeats, rows].
 
-    With h = m + a(row) + b(giver) + c(both), the variance of the mean is that of a and of b over the rows, and that of c
-    over the pairs. Means over repeats by row scatter by a + (b + c) / repeats, those by giver by b + (a + c) / repeats.
+    With h = m + a(row) + b(giver) + c(both), and every row also a giver, the variance of the mean is that of a + b over
+    the rows and that of c over the pairs. Means over repeats by row and by giver, added up, scatter by a + b, and by
+    (a + c + b + c) / repeats beside.
     """
     n_repeats, n = rise.shape
-    by_row, by_giver = rise.mean(axis=0), np.bincount(giver.ravel(), rise.ravel(), n) / n_repeats
-    of_row, of_giver, of_pair = (np.var(part, ddof=1) for part in (by_row, by_giver, rise.ravel()))
-    return float(np.sqrt(max(of_row, of_row + of_giver - of_pair / n_repeats) / n))
+    by_both = rise.mean(axis=0) + np.bincount(giver.ravel(), rise.ravel(), n) / n_repeats
+    of_pair = np.var(rise, ddof=1) / n_repeats
+    return float(np.sqrt(max(np.var(by_both, ddof=1) - of_pair, 0.5 * of_pair) / n))
 
 
 def grid_of(X: Any, place: int) -> tuple[np.ndarray, bool]:
@@ -124,7 +125,7 @@ def grid_of(X: Any, place: int) -> tuple[np.ndarray, bool]:
         ranks = np.unique(np.linspace(0.02, 0.98, GRID).dot(len(there) - 1).round().astype(int))
         at = ordered[ranks]
         return at[np.append(True, np.diff(column.to_numpy()[at].astype(float)) != 0)], True
-    text = column[there].astype(str)
+    text = column.iloc[there].astype(str)
     levels = sorted(text.value_counts().index[:GRID])
     first = text.drop_duplicates()
     return np.array([first.index[first == level][0] for level in levels]), False

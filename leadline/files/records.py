@@ -75,7 +75,7 @@ class Record:
     train_nll: float | None = None
     """Nats per row, of all networks together, on rows that they were trained on."""
     confusion: dict[str, Any] | None = None
-    """For every class its rows, those predicted, those right, its areas; and the pairs that are taken for each other."""
+    """For every class its rows, those predicted, those right, its areas; and pairs that are taken for each other."""
     predictions: dict[str, Any] | None = None
     """Truths, means and the ends of 90 % intervals."""
     importance: dict[str, Any] | None = None

@@ -112,7 +112,9 @@ class Restarts:
         q = predict.depth_masses(self.models)
         some, n_outputs = q.sum(axis=0) > 0, self.models.likelihood.n_outputs
         share = self.calibration.share if self.calibration is not None else np.full(len(q), 1 / len(q))
-        share = np.repeat(share[:, None, None] * q[:, None, some] / self.samples_each, self.samples_each, axis=1).ravel()
+        share = np.repeat(
+            share[:, None, None] * q[:, None, some] / self.samples_each, self.samples_each, axis=1
+        ).ravel()
         of_classes = not isinstance(self.models.likelihood, NumberLikelihood)
         of_row = predict.numbers_of_row(self.models, self.samples_each) * n_outputs
         inside = (group[:, None] == np.arange(group.max() + 1)).astype(float)

@@ -11,20 +11,22 @@ BAR = 30
 
 
 def summarise(record: Record) -> list[str]:
-    """Lines: the measures, free energy, q(L) as a bar per depth, seconds."""
+    """Lines: the measures with their standard errors, free energy, q(L) as a bar per depth, seconds."""
     content, lines = record.to_json(), []
     for name, value in record.measures.items():
         measure = MEASURES[name]
         guess = measure.guess(content)
         against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
-        lines.append(_line(f"test {name}", f"{measure.show(value)}{against}"))
+        error = (record.errors or {}).get(name)
+        scatter = "" if error is None else f" ± {measure.show_error(error)}"
+        lines.append(_line(f"test {measure.label}", f"{measure.show(value)}{scatter}{against}"))
     if lines and record.n_test:
         lines.append(_line("", f"on {record.n_test} rows that were not used for training"))
     return lines + _learned(record)
 
 
 def _line(name: str, text: str) -> str:
-    return f"{name:16s} {text}"
+    return f"{name:21s} {text}"
 
 
 def _learned(record: Record) -> list[str]:

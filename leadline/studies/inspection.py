@@ -1,7 +1,7 @@
 """What a record says of a fitted estimator and the rows kept apart, beyond its measures; all lists are short."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from leadline.estimators.base import NoPredictionError
 from leadline.estimators.inspection import MOST_ROWS, Dependence, hardest, verdict
 from leadline.estimators.shuffling import chosen, rows_of
 
-if TYPE_CHECKING:
-    from leadline.studies.tables import Parts
+Rows = tuple[Any, np.ndarray]
+"""x, an array or a data frame, and y."""
 
 MOST_COLUMNS, MOST_CLASSES = 400, 1000
 """Tables with more of them have no importances, and no numbers class by class."""
@@ -24,19 +24,37 @@ MOST_DEPENDENCES, LEAST_DEPENDENCES = 6, 2
 """Columns whose partial dependence is shown: those whose importance is more than twice its error, but at least two."""
 
 N_HARDEST = 5
-"""Rows that are most uncertain, and rows that are most surprising."""
+"""Rows that are most uncertain, and rows that are most surprising; a tenth of them at most."""
 
 
-def inspected(estimator: DepthClassifier | DepthRegressor, parts: "Parts", said: Any, target: str) -> dict[str, Any]:
-    """Under the record's names; nothing where no rows were kept apart."""
+def inspected(
+    estimator: DepthClassifier | DepthRegressor,
+    train: Rows,
+    test: Rows,
+    said: metrics.OfClasses | metrics.OfNumbers | None,
+    *,
+    target: str,
+    columns: list[str],
+    places: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """Under the record's names; nothing where no rows were kept apart.
+
+    Args:
+        estimator: fitted.
+        train, test: the rows that it was trained on, and those kept apart.
+        said: of the latter.
+        target: its name.
+        columns: names of those of x, where x is an array.
+        places: of the rows kept apart in the table; where they are not known, their order counts.
+    """
     if said is None:
         return {}
-    x, y = parts.x_test, np.asarray(parts.y_test)
+    x, y = test
     told = estimator.tell(x, y, said)
     rows = chosen(len(y), MOST_ROWS)
     content: dict[str, Any] = {"errors": _rounded(metrics.standard_errors(said))}
     content["uncertainty"] = {name: _rounded(told[name][rows]) for name in ("noise", "weights", "depth")}
-    content["hardest"] = _hardest(told, parts)
+    content["hardest"] = _hardest(told, np.arange(len(y)) if places is None else places)
     if isinstance(said, metrics.OfClasses):
         content["confusion"] = _confusion(said) if said.probabilities.shape[1] <= MOST_CLASSES else None
     else:
@@ -44,21 +62,23 @@ def inspected(estimator: DepthClassifier | DepthRegressor, parts: "Parts", said:
         shown = {"truth": told["truth"][rows], "mean": told["prediction"][rows], "low": low, "high": high}
         content["predictions"] = {name: _rounded(column) for name, column in shown.items()}
     try:
-        return content | _looked_into(estimator, parts, target)
+        return content | _looked_into(estimator, train, test, target, columns)
     except NoPredictionError:  # values of rows that are far apart, put together
         return content
 
 
-def _looked_into(estimator: DepthClassifier | DepthRegressor, parts: "Parts", target: str) -> dict[str, Any]:
-    """What takes predictions of rows that nobody has seen."""
-    x, y = parts.x_test, np.asarray(parts.y_test)
-    trained = chosen(len(parts.x), MOST_ROWS)
-    nll = estimator._nll_of_rows(rows_of(parts.x, trained), np.asarray(parts.y)[trained])
+def _looked_into(
+    estimator: DepthClassifier | DepthRegressor, train: Rows, test: Rows, target: str, columns: list[str]
+) -> dict[str, Any]:
+    """What takes predictions of more rows, some of them such as nobody has seen."""
+    x, y = test
+    trained = chosen(len(train[1]), MOST_ROWS)
+    nll = estimator._nll_of_rows(rows_of(train[0], trained), train[1][trained])
     content: dict[str, Any] = {"train_nll": float(nll.mean())}
     if len(estimator._known(y)) < 2 or x.shape[1] > MOST_COLUMNS:
         return content
     importance = estimator.importance(x, y)
-    names = parts.columns if parts.columns is not None else importance.columns
+    names = importance.columns if hasattr(x, "iloc") else columns
     content["importance"] = {
         "columns": names,
         "increase": _rounded(importance.increase),
@@ -89,15 +109,14 @@ def _dependences(of_columns: list[tuple[str, Dependence]], target: str) -> list[
     ]
 
 
-def _hardest(told: dict[str, np.ndarray], parts: "Parts") -> list[dict[str, Any]]:
-    """The number of a row counts the table's from 1, as sentences do; where it is not known, those kept apart."""
-    numbers = np.arange(len(told["nll"])) if parts.rows_test is None else parts.rows_test
-    places, because = hardest(told, N_HARDEST)
+def _hardest(told: dict[str, np.ndarray], places: np.ndarray) -> list[dict[str, Any]]:
+    """The number of a row counts the table's from 1, as sentences do."""
+    worst, because = hardest(told, min(N_HARDEST, math.ceil(len(places) / 10)))
     return [
-        {"row": int(numbers[i]) + 1, "because": why}
+        {"row": int(places[i]) + 1, "because": why}
         | {name: _value(column[i]) for name, column in told.items()}
-        | {"verdict": verdict(told["noise"][i], told["weights"][i], told["depth"][i], bool(told["missed"][i]))}
-        for i, why in zip(places, because, strict=True)
+        | {"verdict": verdict(*(told[name][i].item() for name in ("noise", "weights", "depth", "missed")))}
+        for i, why in zip(worst, because, strict=True)
     ]
 
 

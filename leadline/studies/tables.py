@@ -55,8 +55,6 @@ class Parts:
     y_test: np.ndarray
     rows_test: np.ndarray | None = None
     """Their places in the table, from 0."""
-    columns: list[str] | None = None
-    """Names of the columns of x."""
 
 
 def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -> Parts:
@@ -67,7 +65,7 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     x, y = encode(frame, fmt), targets(frame, fmt)
     n_test = round(test * len(x))
     if n_test == 0:
-        return Parts(x, y, x[:0], y[:0], np.arange(0), fmt.features())
+        return Parts(x, y, x[:0], y[:0], np.arange(0))
     if len(x) - n_test < 2:
         raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
     counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
@@ -85,7 +83,7 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
         far[kept] = (x[kept] - mean) / scale
     with naming_cells(fmt):
         check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,))
-    return Parts(x[train], y[train], x[kept], y[kept], kept, fmt.features())
+    return Parts(x[train], y[train], x[kept], y[kept], kept)
 
 
 def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
@@ -160,7 +158,12 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "seconds": round(estimator.fit_seconds_, 3),
         "interrupted": estimator.interrupted_ or None,
         **_curves(said, parts.y_test),
-        **inspected(estimator, parts, said, fmt.target),
+        **inspected(
+            *(estimator, (parts.x, parts.y), (parts.x_test, parts.y_test), said),
+            target=fmt.target,
+            columns=fmt.features(),
+            places=parts.rows_test,
+        ),
         **_learned(estimator, LEARNED),
         "depth_pmf": estimator.depth_pmf_.tolist(),
         "depth_prior_pmf": _prior(estimator, len(estimator.depth_pmf_)),

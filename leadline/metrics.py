@@ -209,6 +209,11 @@ def standard_errors(said: OfClasses | OfNumbers) -> dict[str, float]:
     return errors
 
 
+def measures_of(kind: str) -> list[Measure]:
+    """Those for classes, or for numbers."""
+    return [measure for measure in MEASURES.values() if measure.kind == kind]
+
+
 # How numbers are written
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
 MOST_ROWS = 1000
 """That are looked at; of more, so many are chosen, always the same."""
 
-LOOKS, MOST_REPEATS = 20_000, 20
+LOOKS, MOST_REPEATS = 20_000, 10
 """Rows that are predicted for all importances together, about, and how often a column is shuffled at most."""
 
 GRID_ROWS = 100
@@ -118,7 +118,7 @@ class Inspected(DepthEstimator):
 
         Args:
             X, y: rows and targets.
-            n_repeats: how many other values every row is given; from 1 to 20 unless given, so that 20,000 rows or so
+            n_repeats: how many other values every row is given; from 1 to 10 unless given, so that 20,000 rows or so
                 are predicted.
 
         Returns:

@@ -16,7 +16,7 @@ from leadline.inference import native, predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
-from leadline.inference.montecarlo import by_rows, pieces_of_rows
+from leadline.inference.montecarlo import MOST_NUMBERS, by_rows
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import ClassMixture, Mixture
 
@@ -108,26 +108,26 @@ class Restarts:
         self, x: np.ndarray, group: Int[np.ndarray, " rows"]
     ) -> tuple[Float[np.ndarray, " draws"], Float[np.ndarray, "draws groups outputs"]]:
         """What single draws of restart, weights and depth predict: the share of each, and its mean over the rows of
-        every group, of the class probabilities (not softened) or of the means of the numbers."""
-        q = predict.depth_masses(self.models)
-        some, n_outputs = q.sum(axis=0) > 0, self.models.likelihood.n_outputs
-        share = self.calibration.share if self.calibration is not None else np.full(len(q), 1 / len(q))
-        share = np.repeat(
-            share[:, None, None] * q[:, None, some] / self.samples_each, self.samples_each, axis=1
-        ).ravel()
-        of_classes = not isinstance(self.models.likelihood, NumberLikelihood)
-        of_row = predict.numbers_of_row(self.models, self.samples_each) * n_outputs
-        inside = (group[:, None] == np.arange(group.max() + 1)).astype(float)
-        total: Any = 0.0
-        for rows in pieces_of_rows(len(x), of_row):
-            if of_classes:
-                drawn = {"n_samples": self.samples_each, "key": self.keys()}
-                outputs = predict.sample_outputs(self.models, x[rows], **drawn)[:, :, some]
-                means = scipy.special.softmax(outputs.astype(float), axis=-1).reshape(-1, *outputs.shape[3:])
-            else:
+        every group (0, 1, ..., in order), of the class probabilities (not softened) or of the means of the numbers."""
+        q, n = predict.depth_masses(self.models), self.samples_each
+        some = q.sum(axis=0) > 0
+        share = np.full(len(q), 1 / len(q)) if self.share is None else self.share
+        share = np.repeat(share[:, None, None] * q[:, None, some] / n, n, axis=1).ravel()
+        of_row = predict.numbers_of_row(self.models, n) * self.models.likelihood.n_outputs
+        at_once, sums = max(1, MOST_NUMBERS // of_row), []
+        for start in range(0, len(x), at_once):
+            rows = slice(start, start + at_once)
+            if isinstance(self.models.likelihood, NumberLikelihood):
                 means = self.mixture(x[rows]).mean
-            total = total + np.einsum("drk,rg->dgk", means, inside[rows], optimize=True)
-        return share, total / inside.sum(axis=0)[:, None]
+            else:
+                outputs = predict.sample_outputs(self.models, x[rows], n_samples=n, key=self.keys())[:, :, some]
+                means = scipy.special.softmax(outputs, axis=-1).reshape(-1, *outputs.shape[3:])
+            groups, first = np.unique(group[rows], return_index=True)
+            sums.append((groups, np.add.reduceat(means, first, axis=1, dtype=float)))
+        total = np.zeros((len(share), group[-1] + 1, sums[0][1].shape[2]))
+        for groups, of_groups in sums:
+            total[:, groups] += of_groups
+        return share, total / np.bincount(group)[:, None]
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""

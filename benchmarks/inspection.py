@@ -20,7 +20,7 @@ def main() -> None:
     print(f"{'table':14s} {'rows':>5s} {'columns':>7s} {'test':>5s} {'fit, s':>7s} {'inspection, s':>14s}")
     for name in TABLES:
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        x, x_test, y, y_test = train_test_split(x, y, test_size=0.1, random_state=1)
+        x, x_test, y, y_test = map(np.asarray, train_test_split(x, y, test_size=0.1, random_state=1))
         estimator: Any = (DepthRegressor if name == "diabetes" else DepthClassifier)(random_state=1)
         begin = time.perf_counter()
         estimator.fit(x, y)

@@ -349,7 +349,7 @@ for _one in (
             *(f"coverage_{level}", "numbers", f"coverage at {level} %"),
             f"Rows whose true value lies inside their {level} % interval.",
             *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal"),
-            lambda record, level=level: (level / 100, "if honest, 95 times in 100"),
+            lambda record, level=level: (level / 100, "if honest"),
         )
         for level in (50, 90, 95)
     ),

@@ -117,7 +117,7 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert f"leadline: note: `out`: cannot write {tmp_path}: File too large; " in done.stderr
-    assert done.stdout.endswith(f"wrote            {tmp_path / 'record.json'}\n")
+    assert done.stdout.endswith(f"wrote                 {tmp_path / 'record.json'}\n")
     assert json.loads((tmp_path / "record.json").read_text())["seed"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]  # the picture was another one's
 

@@ -122,14 +122,14 @@ def plot_dependence(
     of_classes: bool = True,
 ) -> Axes:
     """The mean prediction against the value of a column, [values, outputs], with a band of two deviations; a class has
-    its probability from 0 to 1."""
+    its probability from 0 to 1. Times are text, in order."""
     numbers = in_order and all(isinstance(value, int | float) for value in values)
     at = np.array(values, float) if numbers else np.arange(len(values))
     drawn = []
     for i, (colour, k) in enumerate(zip(LINES, some, strict=False)):
         low, high = mean[:, k] - 2 * deviation[:, k], mean[:, k] + 2 * deviation[:, k]
         low, high = (np.clip(end, 0, 1) if of_classes else end for end in (low, high))
-        if numbers:
+        if in_order:
             ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
             drawn += ax.plot(at, mean[:, k], color=colour, linewidth=1.6, marker="o", markersize=2.5)
         else:  # side by side

@@ -79,6 +79,12 @@ class Dependence:
     in_order: bool
     """Whether the values are numbers or times; else they are categories."""
 
+    def plain_values(self) -> list[Any]:
+        """Numbers, and text for all else: days of times."""
+        if self.in_order:
+            return [float(v) if isinstance(v, int | float | np.number) else str(v)[:10] for v in self.values]
+        return [str(value) for value in self.values]
+
     def to_frame(self) -> "pandas.DataFrame":
         """A line for each value and output."""
         import pandas
@@ -208,7 +214,7 @@ class Inspected(DepthEstimator):
         said = self.partial_dependence(X, column)
         some_outputs = prediction_plots.moving([said.mean])
         return prediction_plots.plot_dependence(
-            *(axes_or_new(ax), said.column, said.values.tolist(), said.mean, said.deviation),
+            *(axes_or_new(ax), said.column, said.plain_values(), said.mean, said.deviation),
             outputs=said.outputs,
             some=some_outputs,
             in_order=said.in_order,

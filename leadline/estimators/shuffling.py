@@ -124,7 +124,7 @@ def grid_of(X: Any, place: int) -> tuple[np.ndarray, bool]:
         ordered = there[np.argsort(column.to_numpy()[there], kind="stable")]
         ranks = np.unique(np.linspace(0.02, 0.98, GRID).dot(len(there) - 1).round().astype(int))
         at = ordered[ranks]
-        return at[np.append(True, np.diff(column.to_numpy()[at].astype(float)) != 0)], True
+        return at[~column.iloc[at].duplicated().to_numpy()], True
     text = column.iloc[there].astype(str)
     levels = sorted(text.value_counts().index[:GRID])
     first = text.drop_duplicates()

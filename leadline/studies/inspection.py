@@ -99,7 +99,7 @@ def _dependences(of_columns: list[tuple[str, Dependence]], target: str) -> list[
     return [
         {
             "column": name,
-            "values": [_value(value) for value in one.values],
+            "values": _rounded(one.plain_values()),
             "in_order": one.in_order,
             "outputs": [one.outputs[k] for k in some] if len(one.outputs) > 1 else [target],
             "mean": _rounded(one.mean[:, some]),
@@ -143,7 +143,7 @@ def _value(value: Any) -> Any:
         return bool(value)
     if isinstance(value, int | float | np.number):
         return _rounded(value) if np.isfinite(value) else None
-    return str(value)[:10] if isinstance(value, np.datetime64) else str(value)
+    return str(value)
 
 
 def _rounded(value: Any) -> Any:
@@ -152,6 +152,6 @@ def _rounded(value: Any) -> Any:
         return {name: _rounded(one) for name, one in value.items()}
     if isinstance(value, list | np.ndarray):
         return [_rounded(one) for one in value]
-    if isinstance(value, int | np.integer):
-        return int(value)
+    if isinstance(value, int | np.integer | str):
+        return value if isinstance(value, str) else int(value)
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -155,10 +155,56 @@ def test_categories_are_tried_in_order_the_commonest_first_where_there_are_many(
     at, in_order = shuffling.grid_of(frame, 2)
     assert in_order
     assert at.tolist() == sorted(at)
+    for values in (pd.array([3, None, 1] * 2, "Int64"), pd.date_range("2020", periods=6, tz="Europe/Berlin")):
+        at, in_order = shuffling.grid_of(pd.DataFrame({"x": values}), 0)
+        assert in_order
+        assert list(values[at]) == sorted({value for value in values if not pd.isna(value)})
     mixed = shuffling.replaced(frame, 0, np.full(40, 3))
     assert set(mixed["kind"]) == {"c"}
     assert mixed.dtypes.equals(frame.dtypes)
     assert frame["kind"].tolist()[:2] == ["b", "a"]
+
+
+class Raw(DepthClassifier):
+    """It takes frames as they are: text, times, missing values."""
+
+    def _raw(self, X):
+        return super()._raw(numbers_of(X)) if isinstance(X, pd.DataFrame) else super()._raw(X)
+
+    def fit(self, X, y):
+        return super().fit(numbers_of(X), y)
+
+
+def numbers_of(frame):
+    days = (frame["day"] - pd.Timestamp("2020-01-01")).dt.days
+    kinds = np.stack([frame["kind"] == kind for kind in "abc"], axis=1)
+    return np.column_stack([frame["u"].fillna(0.0), days, kinds]).astype(float)
+
+
+def test_raw_frames_are_shuffled_as_they_are():
+    """A category is one column, whatever the estimator makes of it."""
+    kinds = pd.Categorical(RNG.choice(list("abc"), 60))
+    frame = pd.DataFrame({"u": np.where(X[:, 1] > 1, np.nan, X[:, 1]), "kind": kinds})
+    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(60) % 9, unit="D")
+    frame["kind"] = frame["kind"].mask(frame.index == 5)
+    raw = Raw(**SMALL | {"max_iter": 150}).fit(frame, (kinds == "a").astype(int))
+    said = raw.importance(frame, (kinds == "a").astype(int))
+    assert said.columns == ["u", "kind", "day"]
+    assert said.increase[1] > 2 * max(said.increase[0], said.increase[2])
+    of_kind = raw.partial_dependence(frame, "kind")
+    assert of_kind.values.tolist() == ["a", "b", "c"]
+    assert not of_kind.in_order
+    assert of_kind.mean[0, 1] > of_kind.mean[1:, 1].max()
+    of_day = raw.partial_dependence(frame, "day")
+    assert of_day.in_order
+    assert of_day.values.dtype.kind == "M"
+    assert of_day.plain_values() == [f"2020-01-0{i}" for i in range(1, 10)]
+    assert not np.isnan(raw.partial_dependence(frame, "u").values.astype(float)).any()
+    raw.plot_partial_dependence(frame, "kind").figure.draw_without_rendering()
+    ax = raw.plot_partial_dependence(frame, "day")
+    assert ax.get_xticklabels()[0].get_text() == "2020-01-01"
+    assert len(ax.lines) == 1
+    ax.figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize(("column", "got"), [("z", "'z'"), (3, "3"), (-1, "-1"), (True, "True")])

@@ -120,9 +120,10 @@ def plot_dependence(
     some: Sequence[int],
     in_order: bool = True,
     of_classes: bool = True,
+    top: float = 1.0,
 ) -> Axes:
     """The mean prediction against the value of a column, [values, outputs], with a band of two deviations; a class has
-    its probability from 0 to 1. Times are text, in order."""
+    its probability, from 0 to the `top`. Times are text, in order."""
     numbers = in_order and all(isinstance(value, int | float) for value in values)
     at = np.array(values, float) if numbers else np.arange(len(values))
     drawn = []
@@ -143,7 +144,7 @@ def plot_dependence(
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "borderaxespad": 0.2}
         _legend(ax, drawn, [_short(outputs[k]) for k in some], **above)
     if of_classes:
-        ax.set_ylim(-0.02, 1.02)
+        ax.set_ylim(-0.02 * top, 1.02 * top)
     if not numbers:
         step = -(-len(at) // 8)
         names = [_short(value, 10) for value in values][::step]

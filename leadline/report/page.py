@@ -79,7 +79,8 @@ def _calibration(record: Record) -> dict[str, str] | None:
         verdict = "chance explains the difference"
         if abs(sure - accuracy) > chance:
             verdict = f"too {'sure' if sure > accuracy else 'cautious'}, by more than chance explains"
-        said = f"It was right for {100 * accuracy:.1f} % of the rows, {100 * sure:.1f} % sure on average: {verdict}."
+        share_right, confident = (metrics.in_percent(100 * share) for share in (accuracy, sure))
+        said = f"It was right for {share_right} of the rows, {confident} sure on average: {verdict}."
         plots.plot_reliability(ax, rows, confidence, right)
         picture = svg(ax, "reliability", f"Dots of accuracy against confidence. {said}")
         caption = (
@@ -93,7 +94,7 @@ def _calibration(record: Record) -> dict[str, str] | None:
         verdict = "as many as they should, as far as chance lets one see"
         if abs(observed[k] - level[k]) > chance:
             verdict = f"too {'few' if observed[k] < level[k] else 'many'}, by more than chance explains"
-        held = f"{100 * observed[k]:.1f} % of the true values"
+        held = f"{metrics.share(observed[k])} of the true values"
         said = f"The intervals that should hold {100 * level[k]:.0f} % held {held}: {verdict}."
         plots.plot_coverage(ax, level, observed, n)
         picture = svg(ax, "coverage", f"Line of the share of rows inside against the level of the interval. {said}")

@@ -118,13 +118,16 @@ def _dependence(record: Record, i: int) -> Markup:
     given = record.dependence[i]
     mean, deviation = _columns(given, "mean", "deviation")
     outputs = [str(name) for name in given["outputs"]]
-    classes = record.task != "regression"
+    bands = [_columns(one, "mean", "deviation") for one in record.dependence[:MOST_DEPENDENCES]]
+    highest = max(float((centre + 2 * scatter).max()) for centre, scatter in bands)
+    top = min(1.0, max(0.05, 1.1 * highest))  # the same for all
     ax = prediction_plots.plot_dependence(
         *(canvas((3.2, 2.6)), str(given["column"]), given["values"], mean, deviation),
         outputs=outputs,
         some=range(len(outputs)),
         in_order=bool(given["in_order"]),
-        of_classes=classes,
+        of_classes=record.task != "regression",
+        top=top,
     )
     return svg(ax, f"dependence{i}", f"Line of the mean prediction against {given['column']}, with a band.")
 

@@ -26,8 +26,7 @@ def main() -> None:
         estimator.fit(x, y)
         fitted = time.perf_counter()
         said = estimator.said_of(x_test, y_test)
-        columns = [f"x{i}" for i in range(x.shape[1])]
-        content = inspected(estimator, (x, y), (x_test, y_test), said, target="y", columns=columns)
+        content = inspected(estimator, (x, y), (x_test, y_test), said, target="y")
         end = time.perf_counter()
         assert np.isfinite(content["train_nll"])
         sizes = f"{len(x) + len(x_test):5d} {x.shape[1]:7d} {len(x_test):5d}"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from leadline._version import __version__
 
 if TYPE_CHECKING:
-    from leadline._checks import InvalidArgumentError
+    from leadline._checks import DataWarning, InvalidArgumentError
     from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
     from leadline.estimators import DepthClassifier, DepthRegressor
+    from leadline.estimators.encoder import TableEncoder
     from leadline.estimators.loading import load
     from leadline.inference.free_energy import FreeEnergy, free_energy
     from leadline.inference.model import Model, run_model
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
 
 _PLACES = {
-    "_checks": "InvalidArgumentError",
+    "_checks": "DataWarning InvalidArgumentError",
     "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
     "estimators": "DepthClassifier DepthRegressor",
+    "estimators.encoder": "TableEncoder",
     "estimators.loading": "load",
     "inference.free_energy": "FreeEnergy free_energy",
     "inference.model": "Model run_model",

@@ -1,6 +1,8 @@
 """One sentence for a wrong argument: its name, its value, what is allowed."""
 
 import csv
+import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +31,19 @@ class InvalidArgumentError(ValueError):
     def __init__(self, message: str, argument: str = ""):
         super().__init__(on_one_line(f"`{argument}` {message}" if argument else message))
         self.argument, self.rest = argument, message
+
+
+class DataWarning(UserWarning):
+    """Something about the rows that their owner would want to know."""
+
+
+def tell(note: str) -> None:
+    """Warn of something about the rows, where the caller's own code asked for it."""
+    level, frame = 2, sys._getframe(1)
+    ours = ("leadline", "sklearn", "numpy")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(note, DataWarning, stacklevel=level)
 
 
 @contextmanager

@@ -248,9 +248,12 @@ class Targets:
         self.folder = folder
         x, y = make_classification(40, 4, random_state=0)
         options = {"width": 4, "n_restarts": 2, "max_iter": 3, "random_state": 0}
-        self.models = [folder / "classes.safetensors", folder / "numbers.safetensors"]
+        self.models = [folder / f"{name}.safetensors" for name in ("classes", "numbers", "raw")]
         DepthClassifier(**options).fit(x, y).save(self.models[0])
         DepthRegressor(**options).fit(x, np.column_stack([y, x[:, 0]])).save(self.models[1])
+        days = pd.date_range("2024-01-01", periods=40, freq="31h")
+        raw = pd.DataFrame({"first": x[:, 0], "colour": ["red", "blue", None, "red"] * 10, "day": days})
+        DepthClassifier(**options).fit(raw, y).save(self.models[2])
         self.state = _states(x, y, folder / "kept")
         self.checkpoint = next((folder / "kept").iterdir()).read_bytes()
         rows = [f"{a:.3f},{b:.2f},{'red' if c > 0 else 'blue'},{d}" for (a, b, c, _), d in zip(x, y, strict=True)]
@@ -285,7 +288,8 @@ class Targets:
 
     def csv(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
         """As `leadline fit` reads a table, and then `leadline predict`."""
-        from leadline.files.tables import encode, learn_format, read_table, targets
+        from leadline.files.formats import Asked, learn_format, targets
+        from leadline.files.tables import read_table
 
         path = self.folder / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
         if path.suffix == ".parquet":
@@ -298,13 +302,13 @@ class Targets:
         impute = rng.random() < 0.5
 
         def read() -> None:
-            fmt = learn_format(read_table(self.folder / "table.csv"), "label", impute=impute)
+            fmt = learn_format(read_table(self.folder / "table.csv"), "label", Asked(impute=impute))
             try:
-                encode(read_table(path, fmt), fmt)
+                fmt.encoding.encode(read_table(path, fmt))
             finally:
                 frame = read_table(path)
-                mine = learn_format(frame, "label", impute=impute)
-                encode(frame, mine), targets(frame, mine)
+                mine = learn_format(frame, "label", Asked(impute=impute))
+                mine.encoding.encode(frame), targets(frame, mine)
 
         return path, read
 
@@ -329,8 +333,9 @@ class Targets:
         return self.folder / "kept", read
 
     def record(self, rng: random.Random) -> tuple[Path, Callable[[], Any]]:
+        from leadline.files.formats import TableFormat
         from leadline.files.records import read_record
-        from leadline.files.tables import TableFormat, encode, read_table, unseen_levels
+        from leadline.files.tables import read_table
 
         path = self.folder / "record.json"
         columns = [
@@ -354,8 +359,7 @@ class Targets:
             """As `leadline predict` does."""
             fmt = TableFormat.from_json(read_record(self.folder).table or {})
             frame = read_table(self.folder / "table.csv", fmt)
-            unseen_levels(frame, fmt)
-            encode(frame, fmt)
+            fmt.encoding.encode(frame)
 
         return path, read
 

@@ -26,6 +26,7 @@ ROOMS = [
         "report",
         "cli",
         "",
+        "__main__",
     ),
 ]
 """From the top."""
@@ -52,12 +53,15 @@ INSIDE = {
             "",
         ),
     ],
-    "files": ["whole", "ours", "checkpoints", "directories", "records", "tables", "models", ""],
+    "files": [
+        *("whole", "ours", "checkpoints", "directories", "records", "values", "columns", "learning", "formats"),
+        *("tables", "models", ""),
+    ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["base", "shuffling", "inspection", "classifier", "regressor", "", "loading"],
+    "estimators": ["said", "encoder", "base", "shuffling", "inspection", "classifier", "regressor", "", "loading"],
     "studies": [
         *(
             "evaluate",
@@ -74,7 +78,7 @@ INSIDE = {
         ),
     ],
     "report": ["words", "pictures", "page", "summary", "reproduction", "uci", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

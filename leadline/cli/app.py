@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from leadline._checks import InvalidArgumentError, naming
+from leadline._checks import DataWarning, InvalidArgumentError, naming
 from leadline._foreign import on_one_line
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
@@ -26,7 +26,7 @@ from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
 
-_NOTES = (CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
+_NOTES = (DataWarning, CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
 """Warnings of ours."""
 
 app = typer.Typer(
@@ -60,11 +60,11 @@ def _app(
 
 def flags() -> dict[str, str]:
     """How the command line calls what the library and the estimators call otherwise."""
-    names = {"random_state": "seed", "name": "names"}
+    names = {"random_state": "seed", "name": "names", "class_weight": "class_weight"}
     for one in fields(Settings):
         flag = one.metadata["flag"] or one.name
         names |= {one.name: flag, one.metadata["argument"] or one.name: flag}
-    return names
+    return {name: flag.replace("_", "-") for name, flag in names.items()}
 
 
 @contextmanager
@@ -119,10 +119,22 @@ def _cut_off(out: Path) -> str:
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     """Run the command line; a wrong argument is one sentence on standard error and exit status 2."""
-    warnings.showwarning = _show_warning
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        """Ours is a note to the user, once; all others look as ever."""
+        if not issubclass(category, _NOTES):
+            _show_any_warning(message, category, *where)
+        elif str(message) not in told:
+            told.add(str(message))
+            say(f"leadline: note: {message}", err=True)
+
+    warnings.showwarning = show
+    for kind in _NOTES:
+        warnings.simplefilter("always", kind)
     os.environ["MPLBACKEND"] = "agg"  # all that commands draw goes into files, whatever a notebook left there
     for one in early:
-        _show_warning(one.message, one.category, one.filename, one.lineno)
+        show(one.message, one.category, one.filename, one.lineno)
     try:
         with naming(flags()):
             app()
@@ -144,14 +156,6 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # JAX may be compiling still, and would crash in what the interpreter takes down
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Ours is a note to the user; all others look as ever."""
-    if issubclass(category, _NOTES):
-        say(f"leadline: note: {message}", err=True)
-    else:
-        _show_any_warning(message, category, *where)
 
 
 _show_any_warning = warnings.showwarning

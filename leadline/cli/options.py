@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,66 @@ CheckpointEvery = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
 Out = Annotated[Path, typer.Option(help="Where what is made goes.", show_default=False)]
+Sep = Annotated[
+    str | None,
+    typer.Option(help="What separates the cells of a text: , ; | tab or space. Default: what the first lines show."),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="The encoding of a text. Default: UTF-8, or UTF-16 as it begins, or else Windows-1252."),
+]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """How a training table is read; what is not said is as it looks."""
+
+    sep: Sep = None
+    encoding: Encoding = None
+    decimal: Annotated[
+        str | None, typer.Option(help="What begins the fraction of a number: . or , Default: what the columns show.")
+    ] = None
+    na: Annotated[
+        list[str] | None,
+        typer.Option(help="What means that a value is missing, beside the usual; may be given several times."),
+    ] = None
+    category: Annotated[
+        list[str] | None, typer.Option(help="A column to take for a category; may be given several times.")
+    ] = None
+    number: Annotated[
+        list[str] | None, typer.Option(help="A column to take for a number; may be given several times.")
+    ] = None
+    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None
+    impute: Annotated[
+        bool,
+        typer.Option(
+            "--impute/--no-impute",
+            help="Whether missing values are filled in (with the median, or a category of their own) or refused.",
+        ),
+    ] = True
+    drop_missing_target: Annotated[
+        bool, typer.Option("--drop-missing-target", help="Leave rows out whose target is missing.")
+    ] = False
+    weight: Annotated[
+        str | None, typer.Option(help="A column that says how much each row counts: one of weight 2 is as two rows.")
+    ] = None
+
+
+def takes_reads(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, in the place of its argument `reads`, the options of `Reads`."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        said = {one.name: given.pop(one.name) for one in fields(Reads)}
+        command(**given, reads=Reads(**said))
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [one.replace(kind=kind) for one in signature.parameters.values() if one.name != "reads"]
+    made = [inspect.Parameter(one.name, kind, default=one.default, annotation=one.type) for one in fields(Reads)]
+    with_options.__signature__ = signature.replace(parameters=[*own, *made])  # pyright: ignore[reportAttributeAccessIssue]
+    with_options.__annotations__ = {one.name: one.annotation for one in [*own, *made]}
+    return with_options
 
 
 def takes_settings(*without: str, **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -5,16 +5,18 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 
 from leadline import plots
 from leadline._checks import InvalidArgumentError, check_share, check_size, check_weights, naming
 from leadline.backend.numerics import mean_and_scale
+from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
+from leadline.estimators.said import check_said
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
@@ -48,32 +50,6 @@ Options = make_dataclass(
 """Those of `Settings`, under scikit-learn's names."""
 
 
-class NoPredictionError(InvalidArgumentError):
-    """A row is so far from those that were trained on that what is said of it is not a finite number."""
-
-    def __init__(self, row: int, column: int | None, value: float, distance: float):
-        """In which column, by how many standard deviations; a column of None is the target."""
-        self.row, self.column, self._given = row, column, (row, column, value, distance)
-        self.got = f"{value}, {distance:.3g} standard deviations from the rows that were trained on"
-        where = f"row {row}" if column is None else f"row {row}, column {column}"
-        said = f"must be near enough for finite predictions, got {self.got}, in {where}"
-        super().__init__(f"{said}; correct it or leave the row out.", "y" if column is None else "X")
-
-    def __reduce__(self) -> Any:  # from a process of joblib's
-        return type(self), self._given
-
-
-def check_said(said: np.ndarray, given: tuple[np.ndarray, ...], standardised: tuple[np.ndarray, ...]) -> None:
-    """What is said of rows of x (and y) is made of finite numbers; else the worst cell of the first row to blame."""
-    wrong = np.flatnonzero(~np.isfinite(said.reshape(len(said), -1)).all(axis=1))
-    if len(wrong):
-        of_row, far = (np.concatenate([part[wrong[0]] for part in parts]) for parts in (given, standardised))
-        distance = np.nan_to_num(np.abs(far), nan=np.inf, posinf=np.inf)
-        column = int(distance.argmax())
-        place = column if column < given[0].shape[1] else None
-        raise NoPredictionError(int(wrong[0]), place, of_row[column], distance[column])
-
-
 @estimator
 class DepthEstimator(Options, BaseEstimator):
     """A Bayesian neural network that learns its own depth.
@@ -93,6 +69,8 @@ class DepthEstimator(Options, BaseEstimator):
         `random_state`), cut off and started again, goes on from there, to the same bits on one CPU. What is there may
         go when the fitted estimator is saved.
     checkpoint_every : seconds between checkpoints.
+    encoder : how a frame becomes numbers: a `TableEncoder` with options of one's own, or one that has learned them
+        already, which is then taken as it is. None: one with its defaults. Arrays are numbers already.
     verbose : whether a progress line is shown.
     callback : called with a `Progress` for every epoch; returning True ends the training.
     """
@@ -104,6 +82,7 @@ class DepthEstimator(Options, BaseEstimator):
     warm_start: bool = False
     checkpoint_dir: str | os.PathLike[str] | None = None
     checkpoint_every: float = EVERY
+    encoder: TableEncoder | None = None
     verbose: bool = False
     callback: Callable[[Progress], Any] | None = None
 
@@ -124,12 +103,38 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:
         """Rows that count, and how much."""
+        before, self.encoder_ = getattr(self, "encoder_", None), None
+        self.target_name_ = str(getattr(y, "name", None) or "") or None
+        if is_frame(X):
+            return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some, x = weight > 0, np.asarray(x, float)
         check_weights("sample_weight", weight[some])
         check_size("X", x)
         return x[some], np.asarray(y)[some], weight[some]
+
+    def _rows_of_frame(
+        self, X: Any, y: Any, sample_weight: Any, learned: TableEncoder | None, options: dict[str, Any]
+    ) -> tuple[np.ndarray, ...]:
+        """The same of a raw table, whose columns are encoded: as `learned`, if they are already."""
+        if self.encoder is not None and not isinstance(self.encoder, TableEncoder):
+            raise InvalidArgumentError(f"must be a TableEncoder or None, got {self.encoder!r}.", "encoder")
+        if y is None:
+            raise InvalidArgumentError("must be given, got None.", "y")
+        frame = frame_of(X)
+        learn_names(self, X, frame)
+        weight = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
+        check_weights("sample_weight", weight[weight > 0])
+        check_consistent_length(frame, y)
+        if self.encoder is not None and hasattr(self.encoder, "encoding_"):
+            learned = self.encoder
+        counts = weight > 0
+        rows = X if counts.all() else frame[counts]
+        self.encoder_ = learned or cast("TableEncoder", clone(self.encoder or TableEncoder())).fit(rows)
+        encoded, _ = self.encoder_.encoding_.encode(frame_of(rows))
+        x, y = check_X_y(encoded, np.asarray(y)[counts], ensure_min_samples=2, estimator=self, **options)
+        return x, np.asarray(y), weight[counts]
 
     @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -231,6 +236,8 @@ class DepthEstimator(Options, BaseEstimator):
     def _raw(self, X: Any) -> np.ndarray:
         """Rows to predict, in their own units."""
         check_is_fitted(self)
+        if self.encoder_ is not None:
+            return self.encoder_.transform(X)
         return np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
 
     def _checked(self, X: Any) -> np.ndarray:
@@ -240,12 +247,13 @@ class DepthEstimator(Options, BaseEstimator):
     def _said(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
         """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
         raw, units = self._raw(X), self._units
+        names = self.encoder_.encoding_.features() if self.encoder_ is not None else None
         given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
         with np.errstate(all="ignore"):  # what is not finite then is refused
             x, *targets = standardised = units.inputs(raw), *map(units.targets, given[1:])
-            check_said(x.astype(np.float32), given, standardised)
+            check_said(x.astype(np.float32), given, standardised, names)
             said = function(x, *targets)
-        check_said(said, given, standardised)
+        check_said(said, given, standardised, names)
         return said
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
@@ -292,6 +300,15 @@ class DepthEstimator(Options, BaseEstimator):
         """
         modelfile.write(path, self.model_file())
 
+    def _parameters(self) -> dict[str, Any]:
+        """As a model file holds them: what an encoder has learned is among what was fitted."""
+        said, encoder = self.get_params(deep=False), self.encoder
+        if encoder is not None:
+            usual = TableEncoder().get_params()
+            own = {name: value for name, value in encoder.get_params().items() if value != usual[name]}
+            said["encoder"] = None if hasattr(encoder, "encoding_") else own
+        return said
+
     def model_file(self) -> bytes:
         """What `save` writes."""
         check_is_fitted(self)
@@ -300,7 +317,9 @@ class DepthEstimator(Options, BaseEstimator):
         for name, value in vars(self).items():
             if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
                 continue
-            if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+            if isinstance(value, TableEncoder):
+                fitted[name] = value.to_json()
+            elif isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
                 tensors[name] = value
             elif isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
                 raise InvalidArgumentError(
@@ -311,7 +330,7 @@ class DepthEstimator(Options, BaseEstimator):
         tensors |= {f"history.{name}": column for name, column in self.history_.items()}
         config = {
             "estimator": type(self).__name__,
-            "parameters": modelfile.describe_parameters(self.get_params(deep=False), tensors),
+            "parameters": modelfile.describe_parameters(self._parameters(), tensors),
             "fitted": fitted,
             "model": modelfile.describe(self.model_, "model", tensors),
         }

@@ -2,28 +2,19 @@
 
 import abc
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import check_is_fitted
 
 from leadline import metrics, plots, prediction_plots
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline.estimators.base import DepthEstimator, axes_or_new
-from leadline.estimators.shuffling import (
-    as_table,
-    chosen,
-    givers,
-    grid_of,
-    in_calls,
-    names_of,
-    place_of,
-    replaced,
-    rows_of,
-    stacked,
-    standard_error,
-)
+from leadline.estimators.encoder import frame_of, is_frame
+from leadline.estimators.shuffling import chosen, givers, grid_of, in_calls, place_of, replaced, standard_error
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -130,26 +121,24 @@ class Inspected(DepthEstimator):
         Returns:
             For each column, in their order, nats per row.
         """
-        X, y = as_table(X), np.asarray(y)
+        y, (names, blocks) = np.asarray(y), self._columns()
         check_consistent_length(X, y)
-        most = min(MOST_ROWS, max(50, LOOKS // X.shape[1]))
-        places = chosen(len(X), most, self._known(y))
+        places = chosen(len(y), min(MOST_ROWS, max(50, LOOKS // len(names))), self._known(y))
         if len(places) < 2:
             raise InvalidArgumentError(f"must have two rows to shuffle, got {len(places)}.", "X")
-        X, y, n = rows_of(X, places), y[places], len(places)
-        fitting = int(np.clip(LOOKS // (n * X.shape[1]), 1, min(MOST_REPEATS, n - 1)))
+        x, y, n, encoded = self._raw(X)[places], y[places], len(places), self._of_encoded()
+        fitting = int(np.clip(LOOKS // (n * len(names)), 1, min(MOST_REPEATS, n - 1)))
         n_repeats = fitting if n_repeats is None else n_repeats
         check_integer("n_repeats", n_repeats, 1, n - 1)
         giver = givers(n, n_repeats)
-        before = self._nll_of_rows(X, y)
         after = in_calls(
-            lambda table: self._nll_of_rows(table, np.concatenate([y] * (len(table) // n))),
-            (replaced(X, column, other) for column in range(X.shape[1]) for other in giver),
+            lambda table: encoded._nll_of_rows(table, np.concatenate([y] * (len(table) // n))),
+            (replaced(x, block, other) for block in blocks for other in giver),
             n,
-        ).reshape(X.shape[1], n_repeats, n)
-        rise = after - before
+        ).reshape(len(names), n_repeats, n)
+        rise = after - encoded._nll_of_rows(x, y)
         errors = np.array([standard_error(of_column, giver) for of_column in rise])
-        return Importance(names_of(X), rise.mean(axis=(1, 2)), errors, n, n_repeats)
+        return Importance(names, rise.mean(axis=(1, 2)), errors, n, n_repeats)
 
     def partial_dependence(self, X: Any, column: int | str) -> Dependence:
         """What would be predicted on average if all rows had the same value in a column, for some of its values.
@@ -161,19 +150,46 @@ class Inspected(DepthEstimator):
         Returns:
             The mean over the rows for up to 12 values, and how far single networks lie apart.
         """
-        X = as_table(X)
-        place = place_of(X, column)
-        at, in_order = grid_of(X, place)
-        rows = chosen(len(X), GRID_ROWS)
-        tables = [replaced(rows_of(X, rows), place, np.full(len(rows), one), X) for one in at]
-        table, group = stacked(tables), np.repeat(np.arange(len(at)), len(rows))
-        outputs, answers = self._answers(table)
+        (names, blocks), x, encoded = self._columns(), self._raw(X), self._of_encoded()
+        place = place_of(names, column)
+        values = self._values(X, x, place)
+        at, in_order = grid_of(values)
+        rows = x[chosen(len(x), GRID_ROWS)]
+        table = np.concatenate([replaced(rows, blocks[place], np.full(len(rows), one), x) for one in at])
+        outputs, answers = encoded._answers(table)
         mean = answers.reshape(len(at), len(rows), -1).mean(axis=1)
-        share, draws = self._restarts.means_of_draws(self._checked(table), group)
+        share, draws = self._restarts.means_of_draws(encoded._checked(table), np.repeat(np.arange(len(at)), len(rows)))
         centre = np.tensordot(share, draws, axes=1)
         deviation = np.sqrt(np.tensordot(share, np.square(draws - centre), axes=1)) * self._units.y_scale
-        values = np.asarray(X.iloc[at, place] if hasattr(X, "iloc") else X[at, place])
-        return Dependence(names_of(X)[place], values, outputs, mean, deviation, in_order)
+        return Dependence(names[place], values[at], outputs, mean, deviation, in_order)
+
+    def _columns(self) -> tuple[list[str], list[slice]]:
+        """The columns that it looks at, by name, and the numbers that each became."""
+        check_is_fitted(self)
+        if self.encoder_ is None:
+            n = self.model_.network.n_inputs
+            names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(n)])
+            return [str(name) for name in names], [slice(i, i + 1) for i in range(n)]
+        columns = self.encoder_.encoding_.columns
+        ends = np.cumsum([0, *(len(column.features()) for column in columns)]).tolist()
+        return [column.name for column in columns], list(map(slice, ends, ends[1:]))
+
+    def _values(self, X: Any, x: np.ndarray, place: int) -> np.ndarray:
+        """Of one of these columns, as they are understood."""
+        if self.encoder_ is None:
+            return x[:, place]
+        encoding = self.encoder_.encoding_
+        column = encoding.columns[place]
+        return column.values(
+            frame_of(X if is_frame(X) else np.asarray(X), self.encoder_.names_)[column.name], encoding.reading
+        )
+
+    def _of_encoded(self) -> Any:
+        """The same for rows that are numbers already, such as `_raw` gives."""
+        same = copy(self)
+        same.encoder_, same.n_features_in_ = None, self.model_.network.n_inputs
+        same.__dict__.pop("feature_names_in_", None)
+        return same
 
     def hardest(self, X: Any, y: Any, n: int = 5) -> "pandas.DataFrame":
         """The rows whose prediction is most uncertain, and those that are most surprising (of the highest NLL).
@@ -192,7 +208,6 @@ class Inspected(DepthEstimator):
         import pandas
 
         check_integer("n", n, 1)
-        X = as_table(X)
         told = self.tell(X, y)
         places, because = hardest(told, n)
         table = pandas.DataFrame({"because": because} | {name: column[places] for name, column in told.items()})

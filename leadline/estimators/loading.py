@@ -4,13 +4,20 @@ import os
 import re
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leadline._checks import InvalidArgumentError, check_choice, check_integer
 from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.estimators.encoder import TableEncoder
 from leadline.files import models as modelfile
+from leadline.files.directories import MODEL, RECORD
+from leadline.files.formats import TableFormat
+from leadline.files.ours import digest
+from leadline.files.records import Record, read_record
+from leadline.files.whole import read_regular
 from leadline.inference.calibration import no_calibration
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
@@ -26,17 +33,42 @@ _NAMES: dict[str, Any] = {"feature_names_in_": object, "classes_": None}
 
 
 def load(path: str | os.PathLike[str]) -> DepthClassifier | DepthRegressor:
-    """The estimator that `save` wrote.
+    """The estimator that `save` or `leadline fit` wrote.
 
     Args:
-        path: of the model file.
+        path: of the model file, or the directory that `leadline fit` wrote.
 
     Returns:
-        An estimator with the same predictions, to the bit.
+        An estimator with the same predictions, to the bit. What was fitted to a raw table takes raw tables: frames with
+        these columns, in any order.
     """
+    record, folder = None, Path(path)
+    if folder.is_dir():
+        path = folder / MODEL
+        record = read_record(folder) if (folder / RECORD).exists() else None
     config, tensors = modelfile.read(path)
     with modelfile.reading(path):
-        return _rebuilt(config, tensors, path)
+        estimator = _rebuilt(config, tensors, path)
+        if record is not None:
+            _check_together(estimator, record, path)
+    return estimator
+
+
+def _check_together(estimator: DepthClassifier | DepthRegressor, record: Record, path: Any) -> None:
+    """The record and the model are of one training; of an older version, the record says how its table is read."""
+    other = record.model is not None and record.model != digest(read_regular(path))
+    if record.table is not None and not other:
+        fmt = TableFormat.from_json(record.table)
+        if estimator.encoder_ is None:
+            names = [column.name for column in fmt.encoding.columns]
+            estimator.encoder_ = TableEncoder.of(fmt.encoding, names)
+            estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.array(names, object)
+            estimator.target_name_ = fmt.target
+        learned = estimator.encoder_.encoding_.features()
+        other = learned != fmt.encoding.features() or len(learned) != estimator.model_.network.n_inputs
+        other |= (fmt.task == "classification") != hasattr(estimator, "classes_")
+    if other:
+        raise InvalidArgumentError(f"the record and the model in {path.parent} are not of one training; fit again.")
 
 
 def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> DepthClassifier | DepthRegressor:
@@ -45,8 +77,14 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> D
         raise InvalidArgumentError(
             f"`path`: {path} holds {config.get('estimator')!r}, which this version does not know."
         )
-    estimator = kinds[config["estimator"]](**modelfile.rebuild_parameters(config["parameters"], tensors))
+    parameters = modelfile.rebuild_parameters(config["parameters"], tensors)
+    if parameters.get("encoder") is not None:
+        parameters["encoder"] = TableEncoder(**parameters["encoder"])
+    estimator = kinds[config["estimator"]](**parameters)
+    estimator.encoder_ = estimator.target_name_ = None  # of an older version, or of arrays
     fitted = config["fitted"] | {name: tensor for name, tensor in tensors.items() if "." not in name}
+    if (encoder := fitted.pop("encoder_", None)) is not None:
+        estimator.encoder_ = TableEncoder.from_json(encoder)
     for name, value in fitted.items():
         if not re.fullmatch("[a-z][a-z0-9_]*_", name) or hasattr(type(estimator), name):
             raise ValueError(f"it has a {name!r}")  # what `fit` learns ends in an underscore
@@ -97,8 +135,13 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     if not np.isclose(np.sum(estimator.restart_shares_), 1):
         raise ValueError("restart_shares_ are not shares of 1")
     check_integer("seed_", estimator.seed_, 0)
+    if not isinstance(estimator.target_name_, str | None):
+        raise TypeError(f"the target is called {estimator.target_name_!r}")
     get_recipe(estimator.recipe)  # which is checked
-    if getattr(estimator, "n_features_in_", None) != n_inputs:
+    encoder = estimator.encoder_
+    if encoder is not None and len(encoder.encoding_.features()) != n_inputs:
+        raise ValueError("its table does not give the numbers that the network takes")
+    if getattr(estimator, "n_features_in_", None) != (n_inputs if encoder is None else len(encoder.names_)):
         raise ValueError("n_features_in_ is not the network's")
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RECORD = "record.json"
 
+MODEL = "model.safetensors"
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What a full disk says."""
 

@@ -28,7 +28,7 @@ from leadline.network.unbounded import UnboundedNetwork
 
 Tensors = dict[str, np.ndarray]
 
-FORMAT = 2
+FORMAT = 3
 """Grows when older versions could no longer read a file rightly."""
 
 LARGEST = 1e18

@@ -1,5 +1,6 @@
 """A record in a few lines of text."""
 
+from collections.abc import Mapping
 from textwrap import wrap
 from typing import Any
 
@@ -12,17 +13,23 @@ BAR = 30
 
 def summarise(record: Record) -> list[str]:
     """Lines: the measures with their standard errors, free energy, q(L) as a bar per depth, seconds."""
-    content, lines = record.to_json(), []
-    for name, value in record.measures.items():
-        measure = MEASURES[name]
-        guess = measure.guess(content)
-        against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
-        error = (record.errors or {}).get(name)
-        scatter = "" if error is None else f" ± {measure.show_error(error)}"
-        lines.append(entry(f"test {measure.label}", f"{measure.show(value)}{scatter}{against}"))
+    lines = summarise_measures(record.measures, record.to_json())
     if lines and record.n_test:
         lines.append(entry("", f"on {record.n_test} rows that were not used for training"))
     return lines + _learned(record)
+
+
+def summarise_measures(measures: Mapping[str, float], about: Mapping[str, Any]) -> list[str]:
+    """A line for each, with its standard error and beside what a simpler answer would give, as far as these are known
+    of the rows."""
+    lines, errors = [], about.get("errors") or {}
+    for name, value in measures.items():
+        measure = MEASURES[name]
+        guess = measure.guess(about)
+        against = f" ({guess[1]}: {measure.show(guess[0])})" if guess else ""
+        scatter = f" ± {measure.show_error(errors[name])}" if name in errors else ""
+        lines.append(entry(f"test {measure.label}", f"{measure.show(value)}{scatter}{against}"))
+    return lines
 
 
 def entry(name: str, text: str) -> str:

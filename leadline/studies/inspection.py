@@ -7,9 +7,9 @@ import numpy as np
 
 from leadline import metrics, prediction_plots
 from leadline.estimators import DepthClassifier, DepthRegressor
-from leadline.estimators.base import NoPredictionError
 from leadline.estimators.inspection import MOST_ROWS, Dependence, hardest, verdict
-from leadline.estimators.shuffling import chosen, rows_of
+from leadline.estimators.said import NoPredictionError
+from leadline.estimators.shuffling import chosen
 
 Rows = tuple[Any, np.ndarray]
 """x, an array or a data frame, and y."""
@@ -34,7 +34,6 @@ def inspected(
     said: metrics.OfClasses | metrics.OfNumbers | None,
     *,
     target: str,
-    columns: list[str],
     places: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Under the record's names; nothing where no rows were kept apart.
@@ -44,7 +43,6 @@ def inspected(
         train, test: the rows that it was trained on, and those kept apart.
         said: of the latter.
         target: its name.
-        columns: names of those of x, where x is an array.
         places: of the rows kept apart in the table; where they are not known, their order counts.
     """
     if said is None:
@@ -58,27 +56,25 @@ def inspected(
     if isinstance(said, metrics.OfClasses):
         content["confusion"] = _confusion(said) if said.probabilities.shape[1] <= MOST_CLASSES else None
     else:
-        low, high = estimator.predict_interval(rows_of(x, rows), 0.9).T
+        low, high = estimator.predict_interval(_rows_of(x, rows), 0.9).T
         shown = {"truth": told["truth"][rows], "mean": told["prediction"][rows], "low": low, "high": high}
         content["predictions"] = {name: _rounded(column) for name, column in shown.items()}
     try:
-        return content | _looked_into(estimator, train, test, target, columns)
+        return content | _looked_into(estimator, train, test, target)
     except NoPredictionError:  # values of rows that are far apart, put together
         return content
 
 
-def _looked_into(
-    estimator: DepthClassifier | DepthRegressor, train: Rows, test: Rows, target: str, columns: list[str]
-) -> dict[str, Any]:
+def _looked_into(estimator: DepthClassifier | DepthRegressor, train: Rows, test: Rows, target: str) -> dict[str, Any]:
     """What takes predictions of more rows, some of them such as nobody has seen."""
     x, y = test
     trained = chosen(len(train[1]), MOST_ROWS)
-    nll = estimator._nll_of_rows(rows_of(train[0], trained), train[1][trained])
+    nll = estimator._nll_of_rows(_rows_of(train[0], trained), train[1][trained])
     content: dict[str, Any] = {"train_nll": float(nll.mean())}
-    if len(estimator._known(y)) < 2 or x.shape[1] > MOST_COLUMNS:
+    if len(estimator._known(y)) < 2 or len(estimator._columns()[0]) > MOST_COLUMNS:
         return content
     importance = estimator.importance(x, y)
-    names = importance.columns if hasattr(x, "iloc") else columns
+    names = importance.columns
     content["importance"] = {
         "columns": names,
         "increase": _rounded(importance.increase),
@@ -155,3 +151,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, int | np.integer | str):
         return value if isinstance(value, str) else int(value)
     return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _rows_of(x: Any, places: np.ndarray) -> Any:
+    return x.iloc[places] if hasattr(x, "iloc") else x[places]

@@ -9,14 +9,15 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from leadline import metrics
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, check_choice
 from leadline._foreign import shown
 from leadline.backend.device import backend, n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
-from leadline.estimators.base import NoPredictionError, check_said
+from leadline.estimators.encoder import TableEncoder
+from leadline.estimators.said import NoPredictionError, check_said
+from leadline.files.formats import TableFormat, TargetKind, lacks_target, targets
 from leadline.files.records import Record
-from leadline.files.tables import TableFormat, encode, targets
 from leadline.inference.model import run_model
 from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.recipes import TABLE
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 HISTORY_ROWS = 200
 """Epochs that a record keeps of the history."""
 
-NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every", "verbose")
-"""Parameters that decide nothing about the result."""
+NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every", "encoder", "verbose")
+"""Parameters that decide nothing about the result; what an encoder has learned is the record's `table`."""
 
 COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
 LEARNED = (*COMPARED, "free_energy_terms", "temperature")
 """What a record and an estimator call alike, but for the underscore."""
+
+KINDS: dict[str, TargetKind] = {"b": "boolean", "U": "text", "O": "text"}
+"""Of targets, by the type of the labels, if they are no numbers."""
 
 FARTHEST = 1e30
 """Standard deviations from the other rows beyond which a row that is kept apart could not be measured on."""
@@ -47,25 +51,36 @@ Estimator = DepthClassifier | DepthRegressor
 
 @dataclass(frozen=True)
 class Parts:
-    """The rows to train on and the rows kept apart."""
+    """The rows to train on and the rows kept apart: their columns as they come, their targets, and their places in the
+    table."""
 
-    x: np.ndarray
+    x: "pandas.DataFrame"
     y: np.ndarray
-    x_test: np.ndarray
+    x_test: "pandas.DataFrame"
     y_test: np.ndarray
+    rows: np.ndarray | None = None
     rows_test: np.ndarray | None = None
-    """Their places in the table, from 0."""
+    weight: np.ndarray | None = None
+    """What the rows to train on count, if not all the same."""
 
 
-def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -> Parts:
+def split(
+    frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int, weight: np.ndarray | None = None
+) -> Parts:
     """Keep a share of the rows apart; classes in proportion where they have enough rows, and of every class at least
     one to train on."""
     if not 0 <= test < 1:
         raise InvalidArgumentError(f"`test` must be a share of the rows from 0 to below 1, got {test}.")
-    x, y = encode(frame, fmt), targets(frame, fmt)
+    x, y = fmt.encoding.encode(frame)[0], targets(frame, fmt)
+    columns = frame.drop(columns=fmt.target)
+
+    def parts(train: np.ndarray, kept: np.ndarray) -> Parts:
+        counts = None if weight is None else weight[train]
+        return Parts(columns.iloc[train], y[train], columns.iloc[kept], y[kept], train, kept, counts)
+
     n_test = round(test * len(x))
     if n_test == 0:
-        return Parts(x, y, x[:0], y[:0], np.arange(0))
+        return parts(np.arange(len(x)), np.arange(0))
     if len(x) - n_test < 2:
         raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
     counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
@@ -81,9 +96,9 @@ def split(frame: "pandas.DataFrame", fmt: TableFormat, test: float, seed: int) -
     far = np.zeros_like(x)
     with np.errstate(over="ignore"):
         far[kept] = (x[kept] - mean) / scale
-    with naming_cells(fmt):
-        check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,))
-    return Parts(x[train], y[train], x[kept], y[kept], kept)
+    with naming_cells():
+        check_said(np.where(np.abs(far) < FARTHEST, 0.0, np.inf), (x,), (far,), fmt.encoding.features())
+    return parts(train, kept)
 
 
 def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
@@ -95,25 +110,41 @@ def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
 
 
 @contextmanager
-def naming_cells(fmt: TableFormat) -> Iterator[None]:
+def naming_cells() -> Iterator[None]:
     """Rows and columns in a sentence as they are counted and called in the table."""
     try:
         yield
     except NoPredictionError as error:
         if error.column is None:
             raise
-        name = shown(fmt.features()[error.column])
-        must = f"Column `{name}` must hold numbers near enough for finite predictions"
+        must = f"Column `{shown(error.column)}` must hold numbers near enough for finite predictions"
         raise InvalidArgumentError(f"{must}, got {error.got}, in row {error.row + 1}; correct that value.") from error
 
 
-def make_estimator(task: str, settings: Settings, *, noise: str = "auto", verbose: bool = False) -> Estimator:
+def make_estimator(
+    task: str,
+    settings: Settings,
+    *,
+    noise: str = "auto",
+    class_weight: str | None = None,
+    encoder: TableEncoder | None = None,
+    verbose: bool = False,
+) -> Estimator:
     """An estimator with such settings, checked, so that nothing is begun that cannot be finished."""
     if task == "classification" and noise != "auto":
         raise InvalidArgumentError(f"is that of a number, and the target is a class, got {noise!r}.", "noise")
+    if task == "regression" and class_weight is not None:
+        raise InvalidArgumentError(
+            f"is that of classes, and the target is a number, got {class_weight!r}.", "class_weight"
+        )
+    if class_weight is not None:
+        check_choice("class_weight", class_weight, ["balanced"])
     said = {name: getattr(settings, one.name) for name, one in options("estimator").items()}
-    said |= {"random_state": settings.seed, "verbose": verbose}
-    estimator = DepthClassifier(**said) if task == "classification" else DepthRegressor(**said, noise=noise)
+    said |= {"random_state": settings.seed, "encoder": encoder, "verbose": verbose}
+    if task == "classification":
+        estimator = DepthClassifier(**said, class_weight=class_weight)
+    else:
+        estimator = DepthRegressor(**said, noise=noise)
     settings.resolved(estimator._likelihood)
     return estimator
 
@@ -127,13 +158,13 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
     """
     settings = estimator.settings().resolved(estimator._likelihood)
     n_restarts, width = settings.n_restarts or 1, settings.width
-    n_rows, n_inputs = parts.x.shape
+    n_rows, n_inputs = len(parts.x), len(fmt.encoding.features())
     n_outputs = len(np.unique(parts.y)) if fmt.task == "classification" else 1
     assert isinstance(settings.batch_size, int)
     batch = min(n_rows, settings.batch_size)
     products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
     steps_per_epoch = -(-n_rows // batch)
-    memory = 3e8 + 40 * parts.x.size + 300 * n_restarts * width * (n_inputs + 8 * width)
+    memory = 3e8 + 40 * n_rows * n_inputs + 300 * n_restarts * width * (n_inputs + 8 * width)
     by_engine = backend().has_engine
     begin, more, cores = (0.2, 1e-4, min(n_restarts, n_threads())) if by_engine else (15, 0.002, 1)
     steps = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch)
@@ -148,11 +179,11 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "name": name,
         "task": fmt.task,
         "target": fmt.target,
-        "columns": [{"name": column.name, "words": column.words()} for column in fmt.columns],
+        "columns": [{"name": column.name, "words": column.words()} for column in fmt.encoding.columns],
         "table": fmt.to_json(),
         "n_rows": len(parts.x) + len(parts.x_test),
         "n_test": len(parts.x_test),
-        "n_features": parts.x.shape[1],
+        "n_features": len(fmt.encoding.features()),
         "seed": estimator.random_state,
         "epochs": estimator.n_iter_,
         "seconds": round(estimator.fit_seconds_, 3),
@@ -161,7 +192,6 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         **inspected(
             *(estimator, (parts.x, parts.y), (parts.x_test, parts.y_test), said),
             target=fmt.target,
-            columns=fmt.features(),
             places=parts.rows_test,
         ),
         **_learned(estimator, LEARNED),
@@ -216,21 +246,46 @@ def _thinned(history: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: np.round(np.asarray(column[rows], float), 5).tolist() for name, column in history.items()}
 
 
-def predictions(estimator: Estimator, x: np.ndarray, target: str) -> dict[str, Any]:
+def predictions(estimator: Estimator, x: Any, target: str, *, as_text: bool = True) -> dict[str, Any]:
     """The columns of a table of predictions: the target's, and others, one of which has an underscore more where the
-    target has its name. Numbers are texts of six digits, or as many as tell a thousandth of the deviation."""
+    target has its name. As text, numbers have six digits, or as many as tell a thousandth of the deviation."""
+    said = in_digits if as_text else lambda values, std=None: values
     parts = estimator.uncertainty(x)
     if isinstance(estimator, DepthClassifier):
         probabilities = estimator.predict_proba(x)
         unit, predicted = "nats", estimator.classes_[probabilities.argmax(axis=1)]
-        others = {f"p({label})": in_digits(probabilities[:, i]) for i, label in enumerate(estimator.classes_)}
+        others = {f"p({label})": said(probabilities[:, i]) for i, label in enumerate(estimator.classes_)}
     else:
         mean, std = estimator.predict(x, return_std=True)
         below, above = estimator.predict_interval(x, 0.9).T
-        unit, predicted = "variance", in_digits(mean, std)
-        others = {"std": in_digits(std), "low_90": in_digits(below, std), "high_90": in_digits(above, std)}
-    others |= {f"{name}_{unit}": in_digits(getattr(parts, name)) for name in ("noise", "weights", "depth")}
+        unit, predicted = "variance", said(mean, std)
+        others = {"std": said(std), "low_90": said(below, std), "high_90": said(above, std)}
+    others |= {f"{name}_{unit}": said(getattr(parts, name)) for name in ("noise", "weights", "depth")}
     return {target: predicted} | {f"{name}_" if name == target else name: column for name, column in others.items()}
+
+
+def format_of(estimator: Estimator) -> TableFormat:
+    """How the tables of an estimator are read that was fitted to one."""
+    if estimator.encoder_ is None:
+        raise InvalidArgumentError("`run` holds a model of plain numbers, which has no table; fit it to a frame.")
+    kind: TargetKind = "number"
+    if isinstance(estimator, DepthClassifier):
+        kind = KINDS.get(estimator.classes_.dtype.kind, "number")
+    task = "classification" if isinstance(estimator, DepthClassifier) else "regression"
+    return TableFormat(estimator.encoder_.encoding_, estimator.target_name_ or "prediction", task, kind)
+
+
+def measured_on(estimator: Estimator, frame: "pandas.DataFrame") -> tuple[dict[str, float], dict[str, Any]]:
+    """How the rows of a table are predicted that have a target, and what is to be known about them."""
+    fmt = format_of(estimator)
+    known = frame.loc[~lacks_target(frame, fmt)]
+    if len(known) == 0:
+        raise InvalidArgumentError(f"The table must have rows with a `{shown(fmt.target)}` to measure on, got none.")
+    y = targets(known, fmt)
+    about: dict[str, Any] = {"n_test": len(known), "target_std": float(np.std(y)) if fmt.task == "regression" else None}
+    if isinstance(estimator, DepthClassifier):
+        about["class_shares"] = {str(label): float(np.mean(y == label)) for label in estimator.classes_}
+    return metrics.measured(estimator.said_of(known, y)), about
 
 
 def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:
@@ -286,7 +341,7 @@ def compare_depths(
     return rows
 
 
-def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _log_likelihood(estimator: Estimator, x: Any, y: np.ndarray) -> np.ndarray:
     if len(x) == 0:
         return np.empty(0)
     said = estimator.said_of(x, y)
@@ -295,7 +350,7 @@ def _log_likelihood(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> np.nd
     return metrics.log_probability(*said)
 
 
-def _free_energy_error(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> float:
+def _free_energy_error(estimator: Estimator, x: Any, y: np.ndarray) -> float:
     """The standard error of a free energy from 32 weight samples, from as many in batches of four."""
     standardised, y = estimator.training_rows(x, y)
     totals = []

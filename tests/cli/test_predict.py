@@ -3,6 +3,7 @@
 import csv
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from leadline import load
@@ -79,8 +80,9 @@ def test_what_is_written_is_within_a_thousandth_of_a_deviation(tmp_path, offset,
     header, *rows = written(tmp_path / "p.csv")
     got = dict(zip(header, np.array(rows, float).T, strict=True))
     model = load(tmp_path / "run" / "model.safetensors")
-    mean, std = model.predict([[0.5], [-1.0]], return_std=True)
-    low, high = model.predict_interval([[0.5], [-1.0]]).T
+    new = pd.DataFrame({"x": [0.5, -1.0]})
+    mean, std = model.predict(new, return_std=True)
+    low, high = model.predict_interval(new).T
     for name, value in {"y": mean, "low_90": low, "high_90": high}.items():
         assert np.all(np.abs(got[name] - value) <= 1e-3 * std), name
     np.testing.assert_allclose(got["std"], std, rtol=1e-5)

@@ -14,7 +14,7 @@ import pytest
 import leadline
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError, predict
 from leadline.backend.device import Backend, backend, pretending
-from leadline.estimators.base import NoPredictionError
+from leadline.estimators.said import NoPredictionError
 from leadline.files import models as modelfile
 from leadline.inference.predict import depth_masses, sample_outputs
 from tests.network.test_unbounded import without_noise

@@ -72,13 +72,13 @@ def test_a_column_that_says_nothing_counts_nothing(fitted):
 
 def test_a_frame_says_what_an_array_says_and_neither_changes(fitted):
     estimator, y, _ = fitted
-    estimator = type(estimator)(**SMALL).fit(frame := pd.DataFrame(X, columns=["u", "v", "w"]), y)
+    estimator = type(estimator)(**SMALL).fit(frame := pd.DataFrame(X[:, :2], columns=["u", "v"]), y)
     before = frame.copy()
     said = estimator.importance(frame, y)
-    array = type(estimator)(**SMALL).fit(X, y).importance(X, y)
+    array = type(estimator)(**SMALL).fit(X[:, :2], y).importance(X[:, :2], y)
     np.testing.assert_array_equal(said.increase, array.increase)
     np.testing.assert_array_equal(said.error, array.error)
-    assert said.columns == ["u", "v", "w"]
+    assert said.columns == ["u", "v"]
     one, other = estimator.partial_dependence(frame, "v"), estimator.partial_dependence(frame, 1)
     np.testing.assert_array_equal(one.mean, other.mean)
     assert one.column == "v"
@@ -143,68 +143,70 @@ def test_the_draws_of_classes_have_the_prediction_as_their_mean():
 
 
 def test_categories_are_tried_in_order_the_commonest_first_where_there_are_many():
-    kinds = ["b", "a", None, "c"] * 5 + [f"rare {i}" for i in range(20)]
-    frame = pd.DataFrame({"kind": kinds, "n": 0.0, "day": pd.date_range("2020-01-01", periods=40)})
-    at, in_order = shuffling.grid_of(frame, 0)
-    tried = frame["kind"].iloc[at].tolist()
+    kinds = np.array(["b", "a", None, "c"] * 5 + [f"rare {i}" for i in range(20)], object)
+    at, in_order = shuffling.grid_of(kinds)
+    tried = kinds[at].tolist()
     assert not in_order
     assert tried == sorted(tried)
     assert len(tried) == 12
     assert {"a", "b", "c"} <= set(tried)
-    assert len(shuffling.grid_of(frame, 1)[0]) == 1
-    at, in_order = shuffling.grid_of(frame, 2)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.zeros(40), np.array([3.0, np.nan, 1.0] * 9), np.array(["2020-02-01", "NaT", "2019-01-01"], "datetime64[D]")],
+)
+def test_numbers_and_days_are_tried_in_their_order_each_once(values):
+    at, in_order = shuffling.grid_of(values)
     assert in_order
-    assert at.tolist() == sorted(at)
-    for values in (pd.array([3, None, 1] * 2, "Int64"), pd.date_range("2020", periods=6, tz="Europe/Berlin")):
-        at, in_order = shuffling.grid_of(pd.DataFrame({"x": values}), 0)
-        assert in_order
-        assert list(values[at]) == sorted({value for value in values if not pd.isna(value)})
-    mixed = shuffling.replaced(frame, 0, np.full(40, 3))
-    assert set(mixed["kind"]) == {"c"}
-    assert mixed.dtypes.equals(frame.dtypes)
-    assert frame["kind"].tolist()[:2] == ["b", "a"]
+    np.testing.assert_array_equal(
+        values[at], np.unique(values[~np.isnat(values) if values.dtype.kind == "M" else ~np.isnan(values)])
+    )
+    with pytest.raises(InvalidArgumentError, match="`column` must have a value in some row, got none"):
+        shuffling.grid_of(np.full(3, np.nan))
 
 
-class Raw(DepthClassifier):
-    """It takes frames as they are: text, times, missing values."""
-
-    def _raw(self, X):
-        return super()._raw(numbers_of(X)) if isinstance(X, pd.DataFrame) else super()._raw(X)
-
-    def fit(self, X, y):
-        return super().fit(numbers_of(X), y)
-
-
-def numbers_of(frame):
-    days = (frame["day"] - pd.Timestamp("2020-01-01")).dt.days
-    kinds = np.stack([frame["kind"] == kind for kind in "abc"], axis=1)
-    return np.column_stack([frame["u"].fillna(0.0), days, kinds]).astype(float)
-
-
-def test_raw_frames_are_shuffled_as_they_are():
-    """A category is one column, whatever the estimator makes of it."""
-    kinds = pd.Categorical(RNG.choice(list("abc"), 60))
-    frame = pd.DataFrame({"u": np.where(X[:, 1] > 1, np.nan, X[:, 1]), "kind": kinds})
-    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(60) % 9, unit="D")
-    frame["kind"] = frame["kind"].mask(frame.index == 5)
-    raw = Raw(**SMALL | {"max_iter": 150}).fit(frame, (kinds == "a").astype(int))
-    said = raw.importance(frame, (kinds == "a").astype(int))
+@pytest.mark.parametrize("as_text", [False, True])
+def test_raw_columns_are_shuffled_as_they_are(as_text):
+    """A category is one column, whatever it became; numbers and dates that stand there as text have their order."""
+    rng = np.random.default_rng(3)
+    kinds = rng.choice(list("abc"), 80)
+    frame = pd.DataFrame({"u": np.where(rng.uniform(size=80) < 0.1, np.nan, rng.normal(size=80)), "id": range(80)})
+    frame["kind"] = pd.Series(kinds).mask(frame.index == 5)
+    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(80) % 9, unit="D")
+    if as_text:
+        frame["u"], frame["day"] = frame["u"].map("{:.3f}".format), frame["day"].dt.strftime("%Y-%m-%d")
+    y = (kinds == "a").astype(int)
+    with pytest.warns(UserWarning, match="`id`"):
+        raw = DepthClassifier(**SMALL | {"max_iter": 150}).fit(frame, y)
+    before = frame.copy()
+    said = raw.importance(frame, y)
     assert said.columns == ["u", "kind", "day"]
     assert said.increase[1] > 2 * max(said.increase[0], said.increase[2])
+    shuffled = frame.copy()
+    giver = shuffling.givers(80, said.n_repeats)
+    rises = []
+    for other in giver:
+        shuffled["kind"] = frame["kind"].to_numpy()[other]
+        rises.append(raw._nll_of_rows(shuffled, y) - raw._nll_of_rows(frame, y))
+    assert said.increase[1] == pytest.approx(np.mean(rises), rel=MANY_SUMS)
     of_kind = raw.partial_dependence(frame, "kind")
     assert of_kind.values.tolist() == ["a", "b", "c"]
     assert not of_kind.in_order
-    assert of_kind.mean[0, 1] > of_kind.mean[1:, 1].max()
+    for value, mean in zip("abc", of_kind.mean, strict=True):
+        np.testing.assert_allclose(mean, raw.predict_proba(frame.assign(kind=value)).mean(axis=0), rtol=MANY_SUMS)
     of_day = raw.partial_dependence(frame, "day")
     assert of_day.in_order
-    assert of_day.values.dtype.kind == "M"
     assert of_day.plain_values() == [f"2020-01-0{i}" for i in range(1, 10)]
-    assert not np.isnan(raw.partial_dependence(frame, "u").values.astype(float)).any()
+    assert raw.partial_dependence(frame, "u").in_order
+    assert np.all(np.diff(raw.partial_dependence(frame, "u").values) > 0)
     raw.plot_partial_dependence(frame, "kind").figure.draw_without_rendering()
     ax = raw.plot_partial_dependence(frame, "day")
     assert ax.get_xticklabels()[0].get_text() == "2020-01-01"
     assert len(ax.lines) == 1
     ax.figure.draw_without_rendering()
+    pd.testing.assert_frame_equal(frame, before)
+    assert raw.hardest(frame, y, 2)["nll"].max() > 0
 
 
 @pytest.mark.parametrize(("column", "got"), [("z", "'z'"), (3, "3"), (-1, "-1"), (True, "True")])
@@ -234,7 +236,7 @@ def test_rows_of_a_class_that_was_not_trained_on_have_no_importance(clf):
 
 def test_the_hardest_rows_are_those_of_the_highest_uncertainty_and_nll(fitted):
     estimator, y, _ = fitted
-    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(60)], columns=["u", "v", "w"])
+    frame = pd.DataFrame(X[:, :2], index=[f"row {i}" for i in range(60)], columns=["u", "v"])
     estimator = type(estimator)(**SMALL).fit(frame, y)
     table = estimator.hardest(frame, y, 4)
     parts, costs = estimator.uncertainty(frame), estimator._nll_of_rows(frame, y)

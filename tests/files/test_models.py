@@ -33,6 +33,7 @@ from leadline import (
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
+    TableEncoder,
 )
 from leadline.files import models as modelfile
 from leadline.training.loop import _init_models_quickly as init_models
@@ -120,6 +121,8 @@ def assert_same(one, other):
         for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape)
             np.testing.assert_array_equal(a, b)
+    elif isinstance(one, TableEncoder):
+        assert_same(one.to_json(), other.to_json())
     elif isinstance(one, tuple):
         assert isinstance(other, tuple)
         assert len(one) == len(other)
@@ -167,7 +170,7 @@ def test_every_byte_is_accounted_for(plain, saved):
     header = json.loads(raw[8 : 8 + n_header])
     metadata = header.pop("__metadata__")
     assert set(metadata) == {"leadline", "format", "config", "checksum"}
-    assert (metadata["leadline"], metadata["format"]) == (leadline.__version__, "2")
+    assert (metadata["leadline"], metadata["format"]) == (leadline.__version__, "3")
     assert json.loads(metadata["config"])["estimator"] == "DepthClassifier"
     types, end = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}, 0
     tensors = {}
@@ -280,8 +283,11 @@ def test_a_file_of_another_kind_is_refused(saved, tmp_path):
     for name in ("bare", "torch"):
         assert said_of(tmp_path / name).endswith("is a safetensors file, but not one of Leadline's.")
     assert said_of(tmp_path / "nowhere") == f"`path`: there is no model file {tmp_path / 'nowhere'}."
-    assert said_of(tmp_path) == f"`path`: {tmp_path} is a directory, no model file; name the file in it."
-    leadline.load(saved)  # while the right one is read
+    (tmp_path / "folder").mkdir()
+    inside = tmp_path / "folder" / "model.safetensors"
+    assert said_of(tmp_path / "folder") == f"`path`: there is no model file {inside}."
+    leadline.load(saved)  # while the right one is read, by its directory too
+    leadline.load(tmp_path)
 
 
 @pytest.mark.parametrize("unit", ["datetime64[D]", "timedelta64[s]"])
@@ -392,11 +398,11 @@ def metadata_of(path):
 
 
 def test_a_format_of_the_future_is_refused_with_the_way_out(saved):
-    metadata = {**metadata_of(saved), "format": "3", "leadline": "9.9"}
+    metadata = {**metadata_of(saved), "format": "4", "leadline": "9.9"}
     save_file(load_file(saved), saved, metadata=metadata)
     assert said_of(saved) == (
-        f"`path`: {saved} was written by Leadline 9.9 in format 3, and this version ({leadline.__version__}) reads "
-        "formats up to 2; install a newer one."
+        f"`path`: {saved} was written by Leadline 9.9 in format 4, and this version ({leadline.__version__}) reads "
+        "formats up to 3; install a newer one."
     )
 
 

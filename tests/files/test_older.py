@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from leadline import load
+from leadline.files.formats import TableFormat
 from leadline.files.records import Record
-from leadline.files.tables import TableFormat
 from leadline.report.page import page
 from leadline.report.summary import summarise
 from tests.tolerances import MANY_SUMS

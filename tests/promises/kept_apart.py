@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from leadline import DepthClassifier, load
-from leadline.files.tables import encode, learn_format, read_table, targets
+from leadline.files.formats import Asked, learn_format, targets
+from leadline.files.tables import read_table
 from leadline.studies.tables import split
 from tests.promises.command import leadline
 
@@ -93,8 +94,8 @@ class Tables:
         fitted = leadline("fit", table, "--out", place / "run", *asked)
         compared = leadline("compare", table, *asked)
         frame = read_table(table)
-        fmt = learn_format(frame, "y", task="classification" if of_classes else "regression")
-        x, y = encode(frame, fmt), targets(frame, fmt)
+        fmt = learn_format(frame, "y", Asked(task=task))
+        x, y = fmt.encoding.encode(frame)[0], targets(frame, fmt)
         if n_test and len(y) - n_test < max(2, len(np.unique(y)) if of_classes else 2):
             self.figures["refused"] += 1
             refused = fitted.refused and compared.refused and "`test` must leave" in fitted.err
@@ -106,10 +107,13 @@ class Tables:
         where = defaultdict(list)
         for i, key in enumerate(map(_key, x, y)):
             where[key].append(i)
-        trained, kept = ([where[key].pop() for key in map(_key, *part)] for part in both(parts))
+        trained, kept = (
+            [where[key].pop() for key in map(_key, fmt.encoding.encode(part[0])[0], part[1])] for part in both(parts)
+        )
         if sorted(trained + kept) != [*range(len(y))] or (record["n_test"], len(kept)) != (n_test, n_test):
             return f"of {len(y)} rows, {len(trained)} are trained on and {record['n_test']} kept apart"
-        if not np.allclose(model.x_mean_, x[trained].mean(axis=0)):
+        learned = model.encoder_.encoding_.encode(frame)[0]  # whose categories are those that were trained on
+        if not np.allclose(model.x_mean_, learned[trained].mean(axis=0)):
             return "other rows were trained on than those that were not kept apart"
         if of_classes and model.classes_.tolist() != np.unique(y).tolist():
             return f"it knows {model.classes_} of {np.unique(y)}"
@@ -121,7 +125,7 @@ class Tables:
         self.figures["with a class of one row"] += of_classes and 1 in np.unique(y, return_counts=True)[1]
         told = self.of_predict(place, table, kept, values, of_classes)
         for source, expected, tolerance in (
-            ("the model", of_the_model(model, x[kept], y[kept]), 1e-9),
+            ("the model", of_the_model(model, frame.iloc[kept], y[kept]), 1e-9),
             ("`predict`", told, 1e-5 if of_classes else 2e-3),  # it writes six digits
         ):
             for name, value in expected.items():
@@ -162,7 +166,7 @@ class Tables:
         }
 
 
-def of_the_model(model: Any, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+def of_the_model(model: Any, x: Any, y: np.ndarray) -> dict[str, float]:
     """Row by row, as one would by hand."""
     if not isinstance(model, DepthClassifier):
         errors = np.array([of_row - truth for of_row, truth in zip(model.predict(x), y, strict=True)])

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
 from leadline import DepthClassifier, InvalidArgumentError, load
 from leadline._checks import LARGEST
+from leadline.files.formats import TableFormat
 from leadline.files.records import read_record
-from leadline.files.tables import TableFormat, encode, read_table
+from leadline.files.tables import read_table
 from tests.promises.command import leadline
 from tests.promises.foreign_files import TooLong, within
 
@@ -117,7 +119,9 @@ class Predictions:
         self.counts["fitted"] += 1
         fmt = TableFormat.from_json(read_record(run).table)
         model = load(run / "model.safetensors")
-        kept = [names.index(column.name) for column in fmt.columns]  # others have a single value, as far as floats go
+        kept = [
+            names.index(column.name) for column in fmt.encoding.columns
+        ]  # others have a single value, as far as floats go
         self.fitted.append(Fitted(run, model, fmt, mean[kept], scale[kept]))
         return None
 
@@ -136,7 +140,7 @@ class Predictions:
         """A table of new rows, on the command line and in Python."""
         model = self.rng.choice(self.fitted[-6:])
         x = self.rows(model)
-        features = [column.name for column in model.fmt.columns]
+        features = [column.name for column in model.fmt.encoding.columns]
         table = self.write(self.folder / "new.csv", {name: x[:, i].tolist() for i, name in enumerate(features)})
         out = self.folder / "predictions.csv"
         done = leadline("predict", model.run, table, "--out", out, "--quiet", "--force")
@@ -157,10 +161,10 @@ class Predictions:
             named = any(f"in row {i + 1}" in done.err for i in range(len(x)))
             return None if far and named else f"{said}: refused: {done.err}"
         self.counts["predicted"] += 1
-        wrong = self.differs(model, encode(read_table(table, model.fmt), model.fmt), out)
+        wrong = self.differs(model, read_table(table, model.fmt), out)
         return None if wrong is None else f"{said}: {wrong}"
 
-    def differs(self, model: Fitted, x: np.ndarray, out: Path) -> str | None:
+    def differs(self, model: Fitted, x: Any, out: Path) -> str | None:
         """What the table of predictions says otherwise than the model."""
         with out.open(newline="", encoding="utf-8") as file:
             header, *rows = [[FORMULA.sub(r"\1", cell) for cell in row] for row in csv.reader(file)]
@@ -192,9 +196,10 @@ class Predictions:
                 return f"{name} of {value}, written {written}"
         return f"more columns: {list(columns)}" if columns else None
 
-    def in_python(self, model: Fitted, x: np.ndarray) -> str | None:
+    def in_python(self, model: Fitted, numbers: np.ndarray) -> str | None:
         """What is not finite and not refused."""
-        one, rng = model.estimator, np.random.default_rng(len(x))
+        one, rng = model.estimator, np.random.default_rng(len(numbers))
+        x = pandas.DataFrame(numbers, columns=[column.name for column in model.fmt.encoding.columns])
         asked = {"uncertainty": lambda: [getattr(one.uncertainty(x), name) for name in ("noise", "weights", "depth")]}
         if isinstance(one, DepthClassifier):
             asked |= {

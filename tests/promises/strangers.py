@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from safetensors.numpy import save
 
 from leadline import CategoricalLikelihood, GaussianLikelihood, InvalidArgumentError, load
@@ -82,10 +83,24 @@ def leaves(document: Any) -> list[tuple[Any, Any]]:
     return [x for value, at in inside for x in (leaves(value) if isinstance(value, dict | list) and value else [at])]
 
 
+def raw_rows(columns: Any, x: np.ndarray) -> pd.DataFrame:
+    """Rows of a raw table, near those that were trained on."""
+    rows, place = {}, 0
+    for column in columns:
+        of_levels = column.kind == "category"
+        rows[column.name] = [*column.levels, "new"][:1] * len(x) if of_levels else x[:, place]
+        if column.kind == "date":
+            rows[column.name] = pd.to_datetime(np.clip(x[:, place], -1e5, 1e5), unit="D")
+        place += len(column.features())
+    return pd.DataFrame(rows)
+
+
 def asked(model: Any, rng: random.Random) -> None:
     """A model that was taken says finite numbers of ordinary rows."""
     draw = np.random.default_rng(rng.getrandbits(32))
-    x = model.x_mean_ + draw.normal(size=(3, model.n_features_in_)) * model.x_scale_
+    x = model.x_mean_ + draw.normal(size=(3, len(model.x_mean_))) * model.x_scale_
+    if model.encoder_ is not None:
+        x = raw_rows(model.encoder_.encoding_.columns, x)
     said = [model.uncertainty(x).total]
     said += [model.predict_proba(x)] if hasattr(model, "classes_") else [*model.predict(x, return_std=True)]
     said += [] if hasattr(model, "classes_") else [model.predict_interval(x)]

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from leadline import DepthClassifier, DepthRegressor
+from leadline.files.formats import Asked, learn_format
 from leadline.files.records import MOST_ENTRIES, Record, record_file
-from leadline.files.tables import learn_format
 from leadline.metrics import MEASURES
 from leadline.report.page import page
 from leadline.report.summary import summarise
@@ -21,7 +21,7 @@ NEW = ("errors", "train_nll", "confusion", "importance", "dependence", "uncertai
 
 
 def fitted(frame, target, test=0.4, **about):
-    fmt = learn_format(frame, target, **about)
+    fmt = learn_format(frame, target, Asked(**about))
     parts = split(frame, fmt, test, 1)
     estimator = (DepthClassifier if fmt.task == "classification" else DepthRegressor)(**SMALL).fit(parts.x, parts.y)
     return estimator, parts, record_of(estimator, parts, fmt, "t.csv")
@@ -75,7 +75,7 @@ def test_the_hardest_rows_have_their_numbers_in_the_table(kind, frame, request):
         number = row["row"] - 1
         truth = target.iloc[number]
         assert row["truth"] == (truth if kind == "classes" else pytest.approx(truth, rel=1e-5))
-        nll = estimator._nll_of_rows(frame[["u", "v"]].to_numpy()[[number]], np.array([truth]))[0]
+        nll = estimator._nll_of_rows(frame.iloc[[number]], np.array([truth]))[0]
         assert row["nll"] == pytest.approx(nll, rel=MANY_SUMS)
     worst = record.hardest[0]
     parts_of_row = [worst[name] for name in ("noise", "weights", "depth")]

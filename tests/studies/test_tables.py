@@ -6,8 +6,8 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from leadline import DepthClassifier, InvalidArgumentError, Settings, metrics
+from leadline.files.formats import Asked, learn_format, targets
 from leadline.files.records import Record, record_file
-from leadline.files.tables import learn_format, targets
 from leadline.report.page import page
 from leadline.report.summary import summarise, summarise_comparison
 from leadline.studies.tables import Parts, compare_depths, record_of, split
@@ -27,7 +27,7 @@ def table(labels):
 )
 def test_every_class_has_a_row_to_train_on(labels, test):
     frame = table(labels)
-    fmt = learn_format(frame, "y", task="classification")
+    fmt = learn_format(frame, "y", Asked(task="classification"))
     for seed in range(30):
         parts = split(frame, fmt, test, seed)
         assert set(parts.y) == set(labels)
@@ -48,7 +48,7 @@ def test_where_no_class_would_be_lost_the_rows_are_those_that_scikit_learn_draws
 def test_a_share_that_leaves_too_few_rows_for_the_classes_is_one_sentence():
     frame = table(list(range(20)) * 2)
     with pytest.raises(InvalidArgumentError, match=r"a row of every class to train on, got 0\.6 of 40"):
-        split(frame, learn_format(frame, "y", task="classification"), 0.6, 1)
+        split(frame, learn_format(frame, "y", Asked(task="classification")), 0.6, 1)
 
 
 @pytest.fixture(scope="module")

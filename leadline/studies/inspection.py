@@ -1,11 +1,13 @@
 """What a record says of a fitted estimator and the rows kept apart, beyond its measures; all lists are short."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 
 from leadline import metrics, prediction_plots
+from leadline._checks import DataWarning
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.inspection import MOST_ROWS, Dependence, hardest, verdict
 from leadline.estimators.said import NoPredictionError
@@ -47,6 +49,13 @@ def inspected(
     """
     if said is None:
         return {}
+    with warnings.catch_warnings(action="ignore", category=DataWarning):  # whoever gave `said` was told of these rows
+        return _inspected(estimator, train, test, said, target, places)
+
+
+def _inspected(
+    estimator: DepthClassifier | DepthRegressor, train: Rows, test: Rows, said: Any, target: str, places: Any
+) -> dict[str, Any]:
     x, y = test
     told = estimator.tell(x, y, said)
     rows = chosen(len(y), MOST_ROWS)

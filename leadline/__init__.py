@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from leadline._version import __version__
 
 if TYPE_CHECKING:
-    from leadline._checks import DataWarning, InvalidArgumentError
+    from leadline import callbacks, datasets, metrics
+    from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
     from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
     from leadline.estimators import DepthClassifier, DepthRegressor
     from leadline.estimators.encoder import TableEncoder
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from leadline.network.blocks import Block
     from leadline.network.layers import GaussianLinear
     from leadline.network.unbounded import UnboundedNetwork
+    from leadline.studies.compare import compare
+    from leadline.studies.comparison import Comparison
     from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
+    from leadline.training.bursts import Progress
 
 _PLACES = {
-    "_checks": "DataWarning InvalidArgumentError",
+    "_checks": "DataWarning InvalidArgumentError UnfinishedWarning",
     "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
     "estimators": "DepthClassifier DepthRegressor",
     "estimators.encoder": "TableEncoder",
@@ -44,8 +48,12 @@ _PLACES = {
     "network.blocks": "Block",
     "network.layers": "GaussianLinear",
     "network.unbounded": "UnboundedNetwork",
+    "studies.compare": "compare",
+    "studies.comparison": "Comparison",
+    "training.bursts": "Progress",
     "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
 }
+_MODULES = ("callbacks", "datasets", "metrics")
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}
 
 __all__ = ["__version__", *_PLACE_OF]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -53,6 +61,8 @@ __all__ = ["__version__", *_PLACE_OF]  # pyright: ignore[reportUnsupportedDunder
 
 def __getattr__(name: str) -> Any:
     """What is public comes when it is asked for: JAX and scikit-learn take a second to import."""
+    if name in _MODULES:
+        return import_module(f"leadline.{name}")
     if name not in _PLACE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"leadline.{_PLACE_OF[name]}"), name)
@@ -60,4 +70,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_MODULES])

@@ -37,13 +37,20 @@ class DataWarning(UserWarning):
     """Something about the rows that their owner would want to know."""
 
 
-def tell(note: str) -> None:
-    """Warn of something about the rows, where the caller's own code asked for it."""
+class UnfinishedWarning(UserWarning):
+    """A model predicts whose training was cut off."""
+
+
+_OURS = ("leadline", "sklearn", "numpy")
+"""Whose code stands between a note and who is to read it."""
+
+
+def tell(note: str, kind: type[Warning] = DataWarning) -> None:
+    """Warn of something, where the caller's own code asked for it."""
     level, frame = 2, sys._getframe(1)
-    ours = ("leadline", "sklearn", "numpy")
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
-    warnings.warn(note, DataWarning, stacklevel=level)
+    warnings.warn(note, kind, stacklevel=level)
 
 
 @contextmanager
@@ -135,8 +142,13 @@ def check_integer(name: str, value: Any, minimum: int, maximum: int = LARGEST_IN
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = list(choices)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidArgumentError(f"must be one of {', '.join(choices)}, got {value!r}.", name)
+
+
+def check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"must be True or False, got {value!r}.", name)
 
 
 def check_entries(name: str, entries: Any) -> None:

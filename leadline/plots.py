@@ -163,6 +163,29 @@ def _in_percent(ax: Axes) -> Axes:
     return ax
 
 
+def plot_compared(
+    ax: Axes,
+    names: Sequence[str],
+    values: Sequence[float],
+    errors: Sequence[float],
+    label: str,
+    aim: float | None = None,
+) -> Axes:
+    """A measure of candidates, from the top, with its standard errors. The line is where the first is, or the `aim`."""
+    place = np.arange(len(names))[::-1]
+    ax.axvline(values[0] if aim is None else aim, color=GUIDE_COLOUR, linewidth=1, zorder=1)
+    for of_first, colour in ((True, POSTERIOR_COLOUR), (False, DATA_COLOUR)):
+        some = (place == place[0]) == of_first
+        given = np.array(values, float)[some], place[some]
+        ax.errorbar(*given, xerr=np.array(errors, float)[some], fmt="o", color=colour, markersize=5, linewidth=1.6)
+    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4))
+    ax.set_yticks(place, names, parse_math=False)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.locator_params(axis="x", nbins=5)
+    return ax
+
+
 def plot_fit(
     ax: Axes,
     grid: np.ndarray,

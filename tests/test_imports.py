@@ -21,6 +21,7 @@ ROOMS = [
         "files",
         "datasets",
         "training",
+        "callbacks",
         "estimators",
         "studies",
         "report",
@@ -54,31 +55,31 @@ INSIDE = {
         ),
     ],
     "files": [
-        *("whole", "ours", "checkpoints", "directories", "records", "values", "columns", "learning", "formats"),
-        *("tables", "models", ""),
+        *("whole", "ours", "lines", "checkpoints", "directories", "records", "values", "columns", "learning"),
+        *("formats", "tables", "models", ""),
     ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "progress", "run", "trained", "loop", ""),
+        *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["said", "encoder", "base", "shuffling", "inspection", "classifier", "regressor", "", "loading"],
+    "estimators": [
+        "said",
+        "encoder",
+        "checks",
+        "base",
+        "shuffling",
+        "inspection",
+        "classifier",
+        "regressor",
+        "",
+        "loading",
+    ],
     "studies": [
-        *(
-            "evaluate",
-            "spiral",
-            "runners.base",
-            "runners.*",
-            "runners",
-            "sweep",
-            "reproduce",
-            "uci",
-            "inspection",
-            "tables",
-            "",
-        ),
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
+        *("inspection", "tables", "baselines", "comparison", "compare", ""),
     ],
-    "report": ["words", "pictures", "page", "summary", "reproduction", "uci", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", "predictions", ""],
+    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
+    "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 
@@ -130,6 +131,8 @@ def test_import_leaves_heavy_libraries_alone():
 
 def test_the_command_line_starts_no_device():
     """So that `leadline --version` answers at once, and a GPU stays free."""
-    code = "from leadline.cli import spirals, tables; from jax._src import xla_bridge; print(len(xla_bridge._backends))"
+    code = (
+        "from leadline.cli import compare, spirals; from jax._src import xla_bridge; print(len(xla_bridge._backends))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"

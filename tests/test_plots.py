@@ -205,6 +205,21 @@ def test_the_band_of_the_coverage_is_two_binomial_errors(axes):
     assert words(ax.texts) == ["too cautious", "too sure"]
 
 
+def test_candidates_stand_from_the_top_with_their_errors(axes):
+    ax, with_aim = axes
+    plots.plot_compared(ax, ["ours", "a $b", "c"], [3.0, 1.0, 2.0], [0.5, 0.1, 0.0], "NLL")
+    plots.plot_compared(with_aim, ["ours", "a"], [92.0, 80.0], [1.0, 2.0], "inside", aim=90.0)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["ours", "a $b", "c"]
+    assert list(ax.get_yticks()) == [2, 1, 0]
+    [line] = [line for line in ax.lines if len(set(line.get_xdata())) == 1 and line.get_color() == plots.GUIDE_COLOUR]
+    assert line.get_xdata()[0] == 3.0
+    found = {tuple(point) for bars in ax.containers for point in bars.lines[0].get_xydata().tolist()}
+    assert found == {(3.0, 2), (1.0, 1), (2.0, 0)}
+    first = ax.containers[0].lines[2][0].get_segments()[0]
+    np.testing.assert_allclose(first, [[2.5, 2], [3.5, 2]])
+    assert 90.0 in [line.get_xdata()[0] for line in with_aim.lines]
+
+
 def test_the_depth_stands_beside_its_prior_where_there_is_one(axes):
     pmf, prior = np.array([0.05, 0.9, 0.05]), np.array([0.5, 0.3, 0.1, 0.1])
     both, alone = plots.plot_depth(axes[0], pmf, prior), plots.plot_depth(axes[1], pmf)

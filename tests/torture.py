@@ -73,15 +73,24 @@ def outputs(out: Path) -> dict[str, Any]:
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
         if path.suffix == ".json":
-            found[name] = {key: value for key, value in json.loads(path.read_text()).items() if key not in TIMES}
+            found[name] = _untimed(json.loads(path.read_text()))
+        elif path.suffix == ".jsonl":
+            said = [json.loads(line) for line in path.read_text().splitlines()]
+            found[name] = _untimed(said)
         elif path.suffix == ".csv" and path.name != OF_TIMES:
             with path.open(newline="") as file:
                 found[name] = [{key: row[key] for key in row if key not in TIMES} for row in csv.DictReader(file)]
         elif path.suffix == ".safetensors":
             found[name] = path.read_bytes()
-        elif path.is_file() and path.suffix not in (".png", ".md", ".csv"):
+        elif path.is_file() and path.suffix not in (".png", ".md", ".csv", ".html"):
             found[name] = "something else"
     return found
+
+
+def _untimed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_untimed(one) for one in value]
+    return {key: _untimed(one) for key, one in value.items() if key not in TIMES} if isinstance(value, dict) else value
 
 
 class Torture:

@@ -4,14 +4,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from leadline._checks import DataWarning, InvalidArgumentError, naming
+from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning, naming
 from leadline._foreign import on_one_line
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
@@ -20,13 +20,18 @@ from leadline.backend.native.library import EngineMissingWarning
 from leadline.cli.streams import INTERRUPTED, lost
 from leadline.files.checkpoints import SUFFIX, CheckpointWarning, clear, epochs_done
 from leadline.files.directories import CHECKPOINTS, RECORD, output, put_results
+from leadline.files.lines import METRICS, NotWrittenWarning
+from leadline.files.ours import is_ours
 from leadline.files.records import Record, record_file
 from leadline.report.summary import entry, summarise
 from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
 
-_NOTES = (DataWarning, CheckpointWarning, TrainingSlowedWarning, EngineMissingWarning, ProgramsNotKeptWarning)
+_NOTES = (
+    *(CheckpointWarning, DataWarning, EngineMissingWarning, NotWrittenWarning, ProgramsNotKeptWarning),
+    *(TrainingSlowedWarning, UnfinishedWarning),
+)
 """Warnings of ours."""
 
 app = typer.Typer(
@@ -114,7 +119,12 @@ def _cut_off(out: Path) -> str:
     record = (out / RECORD).exists()
     if any((out / CHECKPOINTS).rglob(f"*{SUFFIX}")) or (any(out.glob("*.csv")) and not record):
         return f"interrupted; what is finished is in {out}, and the same command goes on from there."
-    return f"interrupted; the record in {out} stays." if record else "interrupted; nothing was written."
+    if record:
+        return f"interrupted; the record in {out} stays."
+    with suppress(OSError):
+        if is_ours(out / METRICS):
+            (out / METRICS).unlink()  # of epochs that will be done again
+    return "interrupted; nothing was written."
 
 
 def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
@@ -143,8 +153,8 @@ def run(early: Sequence[warnings.WarningMessage] = ()) -> None:
     except TrainingDivergedError as error:
         _fail(str(error), 1)
     except (RuntimeError, AssertionError):
-        if said := missing():
-            _fail(said, 2)
+        if why := missing():
+            _fail(why, 2)
         raise
     except MemoryError as error:
         _fail(f"there is not enough memory: {error or 'take fewer rows, restarts or units'}.".replace("..", "."), 1)

@@ -130,6 +130,11 @@ def depth_of(text: str) -> str | int:
     return _value(text.strip(), None) if re.fullmatch("-?[0-9]+", text.strip()) else text.strip()
 
 
+def number_of(text: str) -> Any:
+    """What may be a number or a word, as `auto`."""
+    return _value(text.strip(), None)
+
+
 def names_of(text: str | None) -> tuple[str, ...] | None:
     """What stands between commas."""
     return None if text is None else tuple(name.strip() for name in text.split(","))

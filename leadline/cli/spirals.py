@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 
 from leadline._checks import InvalidArgumentError
+from leadline.callbacks import JsonLines
 from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD
+from leadline.files.lines import METRICS
 from leadline.files.ours import is_ours
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.evaluate import run_fits
@@ -48,10 +50,10 @@ def spiral(
     out = out or Path("runs") / f"spiral-omega{omega:g}-{identity[:8]}"
     console = Console(stderr=True)
     said = {"omega": omega, **settings.in_words(), "identity": identity}
-    with directory(out, (RECORD, PICTURE), force, said) as checkpoints:
+    with directory(out, (RECORD, PICTURE, METRICS), force, said) as checkpoints:
         say_what_is_begun(checkpoints, quiet)
         with nullcontext() if quiet else ProgressLine(settings.epochs, console) as line:
-            watch = Watch(line, checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+            watch = Watch(line, JsonLines(out / METRICS), None, checkpoints, checkpoint_every)
             [fit] = run_fits([problem], [settings], watch)
         with nullcontext() if quiet else console.status("drawing ..."):
             beside = {PICTURE: draw(fit)}

@@ -1,4 +1,4 @@
-"""Commands on one's own tables: fit, report, compare."""
+"""Commands on one's own tables: fit, report."""
 
 import shlex
 from dataclasses import replace
@@ -10,13 +10,14 @@ import typer
 
 from leadline._checks import InvalidArgumentError, check_choice, tell
 from leadline._foreign import shown
-from leadline.cli.app import app, conclude, directory, ending, say, say_what_is_begun
-from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, Reads, depth_of, takes_reads, takes_settings
+from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
+from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, Reads, takes_reads, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.columns import rows as rows_in_words
 from leadline.files.directories import MODEL, RECORD, writing
 from leadline.files.formats import Asked, TableFormat, learn_format, missing_in
 from leadline.files.learning import relearned
+from leadline.files.lines import METRICS
 from leadline.files.ours import check_ours, digest
 from leadline.files.records import read_record
 from leadline.files.tables import read_table
@@ -71,8 +72,9 @@ def fit(
     fmt, parts = read_parts(table, target, reads, task, test, settings.seed)
     import pandas
 
+    from leadline.callbacks import JsonLines
     from leadline.estimators.encoder import TableEncoder
-    from leadline.studies.tables import expected_cost, make_estimator, record_of
+    from leadline.studies.tables import expected_cost, make_estimator, record_of, warn_of_test_part
 
     encoder = TableEncoder.of(fmt.encoding, [*parts.x.columns])
     more = {"noise": noise, "class_weight": class_weight, "encoder": encoder}
@@ -80,12 +82,14 @@ def fit(
     said = {**settings.in_words(), "noise": noise, "class_weight": class_weight, "task": fmt.task}
     rows = parts.x, pandas.Series(parts.y, name=fmt.target), parts.weight
     training = settings.resolved(estimator._likelihood).identity(estimator.problem(*rows))[:16]
-    with directory(out, (MODEL, RECORD), force, {**said, "identity": training}) as checkpoints:
+    with directory(out, (MODEL, RECORD, METRICS), force, {**said, "identity": training}) as checkpoints:
         estimator.set_params(checkpoint_dir=checkpoints, checkpoint_every=checkpoint_every)
+        estimator.set_params(callback=JsonLines(out / METRICS))
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
             say(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
+        warn_of_test_part(parts, fmt.task)
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(*rows)
         model = estimator.model_file()
@@ -110,38 +114,6 @@ def report(
     with writing(path):
         check_ours(path.resolve() if out else path)  # a link that was named is followed
     say(f"wrote {write_page(read_record(run), path)}")
-
-
-@app.command()
-@takes_settings("depth", recipe=TABLE.name)
-@takes_reads
-def compare(
-    table: Table,
-    target: Target,
-    settings: Settings,
-    reads: Reads,
-    depth: Annotated[
-        str, typer.Option(help="Families and numbers of hidden layers, with commas between.")
-    ] = "normal,poisson,categorical",
-    noise: Noise = "auto",
-    task: Kind = "auto",
-    test: Test = 0.2,
-    quiet: Quiet = False,
-) -> None:
-    """Set depth families side by side.
-
-    By free energy, likelihood of rows kept apart, and depth.
-
-    Example: leadline compare wine.csv --target cultivar --depth normal,poisson,2
-    """
-    fmt, parts = read_parts(table, target, reads, task, test, settings.seed)
-    from leadline.report.summary import summarise_comparison
-    from leadline.studies.tables import compare_depths
-
-    depths = [depth_of(name) for name in depth.split(",")]
-    with ending():
-        rows = compare_depths(parts, depths, settings, task=fmt.task, noise=noise, verbose=not quiet)
-    say(*summarise_comparison(rows, len(parts.x), len(parts.x_test)))
 
 
 def read_parts(

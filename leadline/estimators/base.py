@@ -1,6 +1,7 @@
 """What the classifier and the regressor share."""
 
 import abc
+import inspect
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,8 +14,9 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_X_y, validate_data
 
 from leadline import plots
-from leadline._checks import InvalidArgumentError, check_share, check_size, check_weights, naming
+from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
 from leadline.backend.numerics import mean_and_scale
+from leadline.estimators.checks import as_arguments, check_parameters, warn_of_rows
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said
 from leadline.files import models as modelfile
@@ -27,11 +29,12 @@ from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood, NumberLikelihood
 from leadline.training.data import as_bytes
+from leadline.training.interruption import Interruption
 from leadline.training.loop import train
-from leadline.training.problem import Problem, Units
-from leadline.training.progress import Progress, ProgressLine
+from leadline.training.problem import Problem, Rows, Units
+from leadline.training.progress import ProgressLine
 from leadline.training.run import Watch
-from leadline.training.settings import Settings, names_at, options
+from leadline.training.settings import Settings, options
 from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -72,7 +75,8 @@ class DepthEstimator(Options, BaseEstimator):
     encoder : how a frame becomes numbers: a `TableEncoder` with options of one's own, or one that has learned them
         already, which is then taken as it is. None: one with its defaults. Arrays are numbers already.
     verbose : whether a progress line is shown.
-    callback : called with a `Progress` for every epoch; returning True ends the training.
+    callback : called with a `Progress` for every epoch; returning True ends the training. Or a list of such; some are
+        in `leadline.callbacks`.
     """
 
     recipe: Any = TABLE.name
@@ -84,7 +88,13 @@ class DepthEstimator(Options, BaseEstimator):
     checkpoint_every: float = EVERY
     encoder: TableEncoder | None = None
     verbose: bool = False
-    callback: Callable[[Progress], Any] | None = None
+    callback: Any = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _, _, parameters = (DepthEstimator.__doc__ or "").partition("----------\n")
+        if cls.__doc__:
+            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{inherited}", parameters)
 
     def settings(self, seed: int = 1) -> Settings:
         """How it trains, before the recipe has its say."""
@@ -118,8 +128,6 @@ class DepthEstimator(Options, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, learned: TableEncoder | None, options: dict[str, Any]
     ) -> tuple[np.ndarray, ...]:
         """The same of a raw table, whose columns are encoded: as `learned`, if they are already."""
-        if self.encoder is not None and not isinstance(self.encoder, TableEncoder):
-            raise InvalidArgumentError(f"must be a TableEncoder or None, got {self.encoder!r}.", "encoder")
         if y is None:
             raise InvalidArgumentError("must be given, got None.", "y")
         frame = frame_of(X)
@@ -137,23 +145,44 @@ class DepthEstimator(Options, BaseEstimator):
         return x, np.asarray(y), weight[counts]
 
     @np.errstate(all="ignore")  # whatever the caller has NumPy raise: what is not finite is looked for
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Any:
         """Train.
 
         Args:
             X: rows by columns of numbers.
             y: a class for every row, or a number, or several.
             sample_weight: a row with weight 2 counts as two such rows.
+            eval_set: a pair (X, y) of other rows, which decide instead of rows that are held out: how long to train,
+                how much to believe each restart, and how sure all may be. All rows of X are then trained on.
 
         Returns:
             Itself, fitted.
         """
+        check_parameters(self)
         fitted = object.__new__(type(self))  # a fit that fails leaves all as it was
         fitted.__dict__.update(self.__dict__)
         problem = fitted.problem(X, y, sample_weight)
+        if eval_set is not None:
+            problem = replace(problem, validation=fitted._evaluation_rows(problem, eval_set))
         fitted._take(problem, fitted._train(problem))
         self.__dict__ = fitted.__dict__
         return self
+
+    def _evaluation_rows(self, problem: Problem, eval_set: Any) -> Rows:
+        """As the network takes them."""
+        pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidArgumentError(f"must be a pair (X, y), got {eval_set!r}.", "eval_set")
+        assert problem.units is not None
+        with naming({"X": "eval_set", "y": "eval_set"}):
+            x = self._raw(pair[0])
+            check_size("X", x)
+            y = problem.likelihood.check_targets("y", self._targets(problem, pair[1]), len(x))
+        return problem.units.inputs(x), problem.units.targets(y)
+
+    @abc.abstractmethod
+    def _targets(self, problem: Problem, y: Any) -> np.ndarray:
+        """Those of other rows of a problem: numbers of classes, or numbers."""
 
     @abc.abstractmethod
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
@@ -163,6 +192,7 @@ class DepthEstimator(Options, BaseEstimator):
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
+        warn_of_rows(x, y, about.get("classes"), encoded=self.encoder_ is not None)
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
         units = Units(*mean_and_scale(x, weight))
@@ -171,32 +201,31 @@ class DepthEstimator(Options, BaseEstimator):
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
         rows = units.inputs(x), y
-        if self.validation_fraction is not None:
-            check_share("validation_fraction", self.validation_fraction)
         validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
 
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
             return self.validation_fraction
-        with naming(names_at("estimator")):
+        with as_arguments():
             settings = self.settings().resolved(likelihood)
         n_kinds = len(get_recipe(settings.recipe).kinds)
         of_each_kind = (settings.n_restarts or 1) // n_kinds if n_kinds else 0
         return 1 / max(of_each_kind, 4) if of_each_kind > 1 else 0.1
 
     def _train(self, problem: Problem) -> Trained:
-        if self.checkpoint_dir is not None and self.random_state is None:
-            raise InvalidArgumentError(
-                "must be given with a `checkpoint_dir`, got None: without, no training is like another.", "random_state"
-            )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        with naming(names_at("estimator")), ProgressLine() if self.verbose else nullcontext() as line:
-            held_out = not isinstance(problem.validation, tuple)  # else there are no rows that could decide the length
-            settings = replace(self.settings(seed), own_length=held_out)
+        with as_arguments(), ProgressLine() if self.verbose else nullcontext() as line:
+            decided = self.early_stopping and problem.validation is not problem.train  # by rows that can decide it
+            settings = replace(self.settings(seed), own_length=decided)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
-            return train(problem, settings, watch=watch, start=start)
+            with Interruption() as interruption:
+                trained = train(problem, settings, watch=watch, start=start)
+                if interruption.asked and interruption.is_alone:
+                    raise KeyboardInterrupt  # a loop of fits ends, too
+        self.cut_off_ = trained.interrupted and interruption.asked
+        return trained
 
     def _take(self, problem: Problem, trained: Trained) -> None:
         """What is learned becomes attributes."""
@@ -247,6 +276,9 @@ class DepthEstimator(Options, BaseEstimator):
     def _said(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
         """`function` of rows and targets as the network takes them: finite numbers, or one sentence about a row."""
         raw, units = self._raw(X), self._units
+        if getattr(self, "cut_off_", getattr(self, "interrupted_", False)):
+            cut_off = "The training of this model was cut off: expect it to be too sure; fit it to the end."
+            tell(cut_off, UnfinishedWarning)
         names = self.encoder_.encoding_.features() if self.encoder_ is not None else None
         given = raw, *(self.model_.likelihood.check_targets("y", one, len(raw)) for one in y)
         with np.errstate(all="ignore"):  # what is not finite then is refused
@@ -271,7 +303,8 @@ class DepthEstimator(Options, BaseEstimator):
             parts = self._uncertainty(x)
             return np.stack([parts.noise, parts.weights, parts.depth], axis=1)
 
-        return Uncertainty(*np.moveaxis(self._said(of_rows, X), 1, 0))
+        noise, weights, depth = np.moveaxis(self._said(of_rows, X), 1, 0)
+        return Uncertainty(noise, weights, depth).of_rows(getattr(X, "index", None) if is_frame(X) else None)
 
     def effective_width(self) -> list[list[int]]:
         """The units in use, for every restart and layer."""
@@ -354,7 +387,7 @@ class DepthEstimator(Options, BaseEstimator):
 
 if DepthEstimator.__doc__:  # there are none with `python -OO`
     _HELP = (f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
-    DepthEstimator.__doc__ = DepthEstimator.__doc__.replace("{options}", "\n    ".join(_HELP))
+    DepthEstimator.__doc__ = inspect.cleandoc(DepthEstimator.__doc__).replace("{options}", "\n".join(_HELP))
 
 
 def axes_or_new(ax: "Axes | None") -> "Axes":

@@ -24,15 +24,28 @@ if TYPE_CHECKING:
 class DepthClassifier(ClassifierMixin, InspectedClasses):
     """A Bayesian neural network that learns its own depth, for classes.
 
-    Beside the parameters of `DepthEstimator`: `class_weight`, None, "balanced" or a dict from class to weight.
+    Parameters
+    ----------
+    class_weight : None; a dict from class to weight: a row of a class counts as so many; or "balanced": all classes
+        together count alike. The probabilities are then those of rows that are weighted so.
+    {inherited}
 
-    Attributes of a fitted one: `classes_`; `depth_pmf_`, `depth_mean_`, `depth_std_`, `depth_mode_`, `depth_support_`
-    (q(L), the mixture over the restarts); `free_energy_`, `free_energy_terms_` (nats, all training rows, at temperature
-    1); `history_` (epochs by restarts); `n_iter_`; `fit_seconds_` (not in a model file); `validation_nll_` (for every
-    temperature tried, where one was chosen); `n_features_in_`, `feature_names_in_`. What the rows held out say of the
-    restarts: the `restart_shares_` of each in a prediction, their `restart_temperatures_` (by these shares, the mean
-    is `temperature_`), the `spread_` of all together (the probabilities are softened to p^(1 / spread)), and
-    `held_out_nll_`, nats per row that was held out, as calibrated. (Where none are: equal shares, 1, and None.)
+    Attributes
+    ----------
+    classes_ : in the order of the columns of `predict_proba`.
+    depth_pmf_, depth_mean_, depth_std_, depth_mode_, depth_support_ : q(L), the mixture over the restarts.
+    free_energy_, free_energy_terms_ : nats, all training rows, at temperature 1.
+    history_ : arrays [epochs, restarts] by name; `history_.to_frame()` is a table.
+    n_iter_ : the epochs done.
+    interrupted_ : whether the training was ended before its time, by a callback or in the command line.
+    fit_seconds_ : not in a model file.
+    n_features_in_, feature_names_in_ : of the rows that it was fitted to.
+    encoder_ : what turns frames into numbers; None where it was fitted to an array.
+    validation_nll_ : for every temperature tried, where one was chosen.
+    restart_shares_, restart_temperatures_ : of each restart in a prediction, as the rows held out say; equal shares
+        where there were none. By these shares, the mean is `temperature_`.
+    spread_ : of all restarts together, as these rows say: the probabilities are softened to p^(1 / spread).
+    held_out_nll_ : nats per row that was held out, as calibrated; None where there were none.
     """
 
     class_weight: Any = None
@@ -86,14 +99,11 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         """Rows as the network itself takes them: standardised inputs, and classes by number."""
         return self._checked(X), self._labels(y)
 
+    def _targets(self, problem: Problem, y: Any) -> np.ndarray:
+        return _labels(y, problem.about["classes"])
+
     def _labels(self, y: Any) -> np.ndarray:
-        y = np.asarray(y)
-        unknown = y[~np.isin(y, self.classes_)]
-        if len(unknown):
-            raise InvalidArgumentError(
-                f"must hold the classes {self.classes_.tolist()}, got {unknown.tolist()[0]!r}.", "y"
-            )
-        return np.searchsorted(self.classes_, y)
+        return _labels(y, self.classes_)
 
     def said_of(self, X: Any, y: Any) -> metrics.OfClasses:
         """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on
@@ -122,3 +132,12 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         first, second = map(str, getattr(self, "feature_names_in_", ("x1", "x2")))
         words = {"classes": [str(name) for name in self.classes_], "names": (first, second)}
         return plots.plot_decision(axes_or_new(ax), probabilities, extent, x, self._labels(y), **words)
+
+
+def _labels(y: Any, classes: np.ndarray) -> np.ndarray:
+    """The numbers of the classes."""
+    y = np.asarray(y)
+    unknown = y[~np.isin(y, classes)]
+    if len(unknown):
+        raise InvalidArgumentError(f"must hold the classes {classes.tolist()}, got {unknown.tolist()[0]!r}.", "y")
+    return np.searchsorted(classes, y)

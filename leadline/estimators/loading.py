@@ -21,6 +21,7 @@ from leadline.files.whole import read_regular
 from leadline.inference.calibration import no_calibration
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
+from leadline.training.trained import History
 
 LARGEST_MOMENT = 1e30
 """Of a prediction in the network's units: other draws and other rows than those that are tried still have room."""
@@ -90,9 +91,8 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> D
             raise ValueError(f"it has a {name!r}")  # what `fit` learns ends in an underscore
         setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
     estimator.depth_support_ = tuple(estimator.depth_support_)
-    estimator.history_ = {
-        name.removeprefix("history."): column for name, column in tensors.items() if name.startswith("history.")
-    }
+    history = {name: column for name, column in tensors.items() if name.startswith("history.")}
+    estimator.history_ = History({name.removeprefix("history."): column for name, column in history.items()})
     estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
     _check_fitted(estimator)
     _check_predicts(estimator)

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_choice, check_size
+from leadline._checks import InvalidArgumentError, check_choice, check_number, check_size
 from leadline.estimators.base import axes_or_new, estimator
 from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
@@ -27,15 +27,22 @@ if TYPE_CHECKING:
 class DepthRegressor(RegressorMixin, InspectedNumbers):
     """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
 
-    Beside the parameters of `DepthEstimator`: `noise`, "constant" (one learned standard deviation per target), "input"
-    (it depends on X too), "auto" (some restarts have the one, some the other, where the recipe has such kinds; else
-    constant), or the name of another likelihood. The targets are standardised inside; everything that is predicted, and
-    the free energy, is in their own units. With several targets, y [rows, targets], what is said of a target has an
-    axis more.
+    The targets are standardised inside; everything that is predicted, and the free energy, is in their own units. With
+    several targets, y [rows, targets], what is said of a target has an axis more.
 
-    Attributes of a fitted one: as `DepthClassifier`'s; `noise_scale_`, the standard deviation of the noise (where it
-    depends on X, the root of its mean square over the rows). The `spread_` is a factor on the deviations from the mean
-    prediction, for every target.
+    Parameters
+    ----------
+    noise : "constant" (one learned standard deviation per target), "input" (it depends on X too), "auto" (some restarts
+        have the one, some the other, where the recipe has such kinds; else constant), or the name of another
+        likelihood.
+    {inherited}
+
+    Attributes
+    ----------
+    noise_scale_ : the standard deviation of the noise (where it depends on X, the root of its mean square over the
+        rows).
+    spread_ : a factor on the deviations from the mean prediction, for every target.
+    others : those of `DepthClassifier`, but for the classes.
     """
 
     noise: str = "auto"
@@ -61,21 +68,23 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         check_size("y", y)
         return self._problem(x, y, weight, kind(1 if y.ndim == 1 else y.shape[1]))
 
+    def _targets(self, problem: Problem, y: Any) -> np.ndarray:
+        y = np.asarray(y, float)
+        check_size("y", y)
+        return y
+
     def _take(self, problem: Problem, trained: Trained) -> None:
         assert problem.units is not None
         units, weight = problem.units, problem.weight
         super()._take(problem, trained)
         self.y_mean_, self.y_scale_ = units.y_mean, units.y_scale
         # The densities of the targets in their own units.
-        shift = np.sum(np.log(self.y_scale_))
+        shift = units.shift
         self.free_energy_terms_["expected_nll"] += weight.sum() * shift
         self.free_energy_ += weight.sum() * shift
         if self.held_out_nll_ is not None:
-            self.held_out_nll_ += float(shift)
-        n_data = weight.sum() - weight[trained.validation_rows].sum(axis=1)  # how many rows each restart trained on
-        for name, n in {"free_energy": n_data, "expected_nll": n_data, "validation_nll": 1.0}.items():
-            self.history_[name] = self.history_[name] + n * shift
-        self.validation_nll_ = {name: nll + float(shift) for name, nll in self.validation_nll_.items()}
+            self.held_out_nll_ += shift
+        self.validation_nll_ = {name: nll + shift for name, nll in self.validation_nll_.items()}
         if isinstance(self.model_.likelihood, GaussianLikelihood):
             variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
             noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]
@@ -88,10 +97,39 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
     def _units(self) -> Units:
         return replace(super()._units, y_mean=self.y_mean_, y_scale=self.y_scale_)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of the predictive distribution; with `return_std` also its standard deviation, noise included."""
+    def predict(self, X: Any, return_std: bool = False, quantiles: Any = None) -> Any:
+        """The mean of the predictive distribution, or what else is asked for.
+
+        Args:
+            X: rows to predict.
+            return_std: whether to give its standard deviation, too, noise included.
+            quantiles: levels between 0 and 1: gives the quantiles there instead.
+
+        Returns:
+            [rows]; the mean and the deviation; or [rows, quantiles]. With several targets [rows, targets] and [rows,
+            targets, quantiles], of each alone.
+        """
+        if quantiles is not None:
+            return self._quantiles(X, quantiles, return_std)
         mean, std = np.moveaxis(self._said(lambda x: np.stack(self._mean_and_std(x), axis=1), X), 1, 0)
         return (mean, std) if return_std else mean
+
+    def _quantiles(self, X: Any, levels: Any, return_std: bool) -> np.ndarray:
+        if return_std:
+            raise InvalidArgumentError(f"must be None where `return_std` is asked for, got {levels!r}.", "quantiles")
+        try:
+            given = np.asarray(levels, float)
+        except (TypeError, ValueError):
+            given = np.empty(0)
+        if given.ndim != 1 or len(given) == 0 or not np.all((given > 0) & (given < 1)):
+            raise InvalidArgumentError(f"must be a list of numbers between 0 and 1, got {levels!r}.", "quantiles")
+        return self._at_levels(X, given.tolist())
+
+    def _at_levels(self, X: Any, levels: list[float]) -> np.ndarray:
+        def of_mixture(mixture: Mixture) -> np.ndarray:
+            return np.stack([self._in_units(mixture.quantile(level)) for level in levels], axis=-1)
+
+        return self._by_mixture(of_mixture, X)
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         moments = self._restarts.by_mixture(lambda mixture: np.stack(mixture.moments(), axis=1), x)
@@ -114,14 +152,10 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         Returns:
             [rows, 2]; with several targets [rows, targets, 2], of each alone.
         """
+        check_number("coverage", coverage)
         if not 0 < coverage < 1:
             raise InvalidArgumentError(f"must lie between 0 and 1, got {coverage}.", "coverage")
-        levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
-
-        def of_mixture(mixture: Mixture) -> np.ndarray:
-            return np.stack([self._in_units(mixture.quantile(level)) for level in levels], axis=-1)
-
-        return self._by_mixture(of_mixture, X)
+        return self._at_levels(X, [0.5 - coverage / 2, 0.5 + coverage / 2])
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
         """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""

@@ -54,7 +54,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | os.PathLike[str], training: str, every: float = EVERY):
         check_at_least("checkpoint_every", every, 0)
-        if not isinstance(folder, str | os.PathLike):
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
             raise InvalidArgumentError(f"must be a path, got {folder!r}.", "checkpoint_dir")
         self._folder, self._training, self._every = Path(folder), training[:16], every
         self._last = time.monotonic()

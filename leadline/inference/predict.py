@@ -1,7 +1,7 @@
 """Prediction (eq. 10): the average over weights and depths."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,9 @@ from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, by_pieces, by_rows, check_asked, joined
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]) -> np.ndarray:
@@ -107,10 +110,28 @@ class Uncertainty:
     noise: np.ndarray
     weights: np.ndarray
     depth: np.ndarray
+    _index: ClassVar[Any] = None
+
+    def of_rows(self, index: Any) -> "Uncertainty":
+        """The same, of rows that a frame calls so."""
+        named = replace(self)
+        object.__setattr__(named, "_index", index)  # no field: it says nothing of the uncertainty
+        return named
 
     @property
     def total(self) -> np.ndarray:
         return self.noise + self.weights + self.depth
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row for every row: noise, weights, depth, total; of several targets with their numbers, as `noise_0`."""
+        import pandas
+
+        columns = dict[str, np.ndarray]()
+        for name in ("noise", "weights", "depth", "total"):
+            values = getattr(self, name)
+            several = {f"{name}_{i}": column for i, column in enumerate(values.T)} if values.ndim > 1 else {}
+            columns |= several or {name: values}
+        return pandas.DataFrame(columns, index=self._index)
 
 
 def uncertainty(

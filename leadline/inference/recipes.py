@@ -230,7 +230,7 @@ def get_recipe(recipe: str | Recipe) -> Recipe:
 
 def check_temperature(temperature: Any) -> tuple[float, ...]:
     """The temperatures to train at."""
-    if temperature == "auto":
+    if isinstance(temperature, str) and temperature == "auto":
         return TEMPERATURES
     if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature >= 0:
         raise InvalidArgumentError(f'must be a number of at least 0 or "auto", got {temperature!r}.', "temperature")

@@ -1,43 +1,30 @@
 """A record as one web page that stands alone: no scripts, nothing from outside."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateRuntimeError
 
 from leadline import metrics, plots
 from leadline._checks import refusing
 from leadline.files.directories import write_named
 from leadline.files.records import Record
 from leadline.report import words
-from leadline.report.pictures import canvas, own_style, pictures, svg
+from leadline.report.pictures import pictures
+from leadline.report.web import as_svg, canvas, drawing, rendered
 
 
 def page(record: Record) -> str:
     """The record of a fit to a table or to the spiral, for someone who has not met the library before."""
-    with own_style():
+    with drawing():
         drawn = {"calibration": _calibration(record), "pictures": pictures(record)}
-    loader = PackageLoader("leadline.report", ".")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     given = {"record": record, "content": record.to_json(), "pmf": np.array(record.depth_pmf)}
     columns: dict[str, list[str]] = {}
     for column in record.columns or []:
         columns.setdefault(column["words"], []).append(column["name"])
     given |= {"columns": columns, "errors": record.errors or {}, "by_class": _by_class(record)}
-    try:
-        text = environment.get_template("page.html").render(**given, **drawn, words=words, metrics=metrics, repr=repr)
-    except TemplateRuntimeError as error:
-        raise LookupError(str(error)) from error
-    return _TOGETHER.sub(lambda found: found[0] if found[1] else found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-
-
-_TOGETHER = re.compile(r"<(head|svg|pre)\b.*?</\1>| %| ± |L = ", re.DOTALL)
-"""What stays on one line, but for pictures and code, which stay as they are."""
+    return rendered("page.html", **given, **drawn, words=words, metrics=metrics, repr=repr)
 
 
 def write_page(record: Record, path: Path) -> Path:
@@ -82,7 +69,7 @@ def _calibration(record: Record) -> dict[str, str] | None:
         share_right, confident = (metrics.in_percent(100 * share) for share in (accuracy, sure))
         said = f"It was right for {share_right} of the rows, {confident} sure on average: {verdict}."
         plots.plot_reliability(ax, rows, confidence, right)
-        picture = svg(ax, "reliability", f"Dots of accuracy against confidence. {said}")
+        picture = as_svg(ax, "reliability", f"Dots of accuracy against confidence. {said}")
         caption = (
             "How often it is right against how sure it was; a larger dot is more rows. Of honest probabilities at "
         )
@@ -97,7 +84,7 @@ def _calibration(record: Record) -> dict[str, str] | None:
         held = f"{metrics.share(observed[k])} of the true values"
         said = f"The intervals that should hold {100 * level[k]:.0f} % held {held}: {verdict}."
         plots.plot_coverage(ax, level, observed, n)
-        picture = svg(ax, "coverage", f"Line of the share of rows inside against the level of the interval. {said}")
+        picture = as_svg(ax, "coverage", f"Line of the share of rows inside against the level of the interval. {said}")
         caption = "How many true values lie inside the intervals. At each level, honest ones keep to the grey band 95 "
         caption += "times in 100 (two binomial errors);"
     else:

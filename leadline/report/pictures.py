@@ -1,10 +1,6 @@
 """The pictures of a page, as SVG that takes its colours and fonts; each says in words what it shows."""
 
-import re
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from io import StringIO
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,26 +10,10 @@ from leadline import plots, prediction_plots
 from leadline.files.records import Record
 from leadline.metrics import in_digits
 from leadline.report import words
-
-_NAMES = {"prior": plots.PRIOR_COLOUR, "depth": plots.POSTERIOR_COLOUR, "guide": plots.GUIDE_COLOUR}
-_NAMES |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR, "other": prediction_plots.LINES[3]}
-_INKS = {plots.INK: "currentColor", "#ffffff": "var(--paper)"}
-_INKS |= {colour: f"var(--{name}, {colour})" for name, colour in _NAMES.items()}
-"""What a colour of the plots is on the page: its own on white, another one in the dark."""
+from leadline.report.web import as_svg, canvas
 
 MOST_DRAWN, MOST_DEPENDENCES = 20, 6
 """Classes of a confusion matrix that is drawn, and columns with a picture of their own."""
-
-
-@contextmanager
-def own_style() -> Iterator[None]:
-    """Not the user's; what is not in its font is left to the browser's."""
-    from matplotlib import style
-
-    with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "leadline"}]), warnings.catch_warnings():
-        for kind in (UserWarning, RuntimeWarning):  # a character of no font, or numbers of a stranger's that overflow
-            warnings.simplefilter("ignore", kind)
-        yield
 
 
 def pictures(record: Record) -> dict[str, Any]:
@@ -42,11 +22,11 @@ def pictures(record: Record) -> dict[str, Any]:
     if words.is_learned(record):
         ax, prior = canvas(), np.array(record.depth_prior_pmf) if record.depth_prior_pmf else None
         plots.plot_depth(ax, np.array(record.depth_pmf), prior)
-        drawn["depth"] = svg(ax, "depth", f"Bars of the depth. {words.depth_in_words(record)}")
+        drawn["depth"] = as_svg(ax, "depth", f"Bars of the depth. {words.depth_in_words(record)}")
     if record.history:
         energy, depth = plots.plot_history((canvas(), canvas()), record.history, record.epochs)
-        drawn["energy"] = svg(energy, "energy", "Lines of the free energy and its parts over the epochs.")
-        drawn["learning"] = svg(depth, "learning", "Line of the expected depth over the epochs.")
+        drawn["energy"] = as_svg(energy, "energy", "Lines of the free energy and its parts over the epochs.")
+        drawn["learning"] = as_svg(depth, "learning", "Line of the expected depth over the epochs.")
         if "validation_nll" in record.history:
             drawn["validation"] = _validation(record)
     of_record: dict[str, Callable[[Record], Markup | None]] = {
@@ -68,7 +48,7 @@ def _validation(record: Record) -> Markup:
     assert record.history is not None
     ax = prediction_plots.plot_learning(canvas((4.4, 3.4)), record.history, record.epochs, ends)
     said = "; ".join(f"{name}: {in_digits(value)}" for name, value in ends.items())
-    return svg(ax, "validation", f"Lines of the NLL of the validation rows over the epochs. {said}")
+    return as_svg(ax, "validation", f"Lines of the NLL of the validation rows over the epochs. {said}")
 
 
 def _confusion(record: Record) -> Markup | None:
@@ -81,7 +61,7 @@ def _confusion(record: Record) -> Markup | None:
     side = 2.6 + 0.2 * len(matrix)
     ax = prediction_plots.plot_confusion(canvas((side + 0.4, side)), matrix, [str(name) for name in record.classes])
     ax.spines[:].set_visible(False)
-    return svg(ax, "confusion", f"Confusion matrix: {np.trace(matrix)} of {matrix.sum()} rows lie on the diagonal.")
+    return as_svg(ax, "confusion", f"Confusion matrix: {np.trace(matrix)} of {matrix.sum()} rows lie on the diagonal.")
 
 
 def _columns(given: dict[str, Any], *names: str) -> list[Any]:
@@ -92,14 +72,14 @@ def _predictions(record: Record) -> Markup | None:
     if not record.predictions:
         return None
     ax = prediction_plots.plot_predictions(canvas(), *_columns(record.predictions, "truth", "mean", "low", "high"))
-    return svg(ax, "predictions", "Dots of the predicted against the true values, with lines for their 90 % intervals.")
+    return as_svg(ax, "predictions", "Dots of the predicted against the true values, with lines for 90 % intervals.")
 
 
 def _residuals(record: Record) -> Markup | None:
     if not record.predictions:
         return None
     ax = prediction_plots.plot_residuals(canvas(), *_columns(record.predictions, "truth", "mean"))
-    return svg(ax, "residuals", "Dots of the true less the predicted values against the predicted ones.")
+    return as_svg(ax, "residuals", "Dots of the true less the predicted values against the predicted ones.")
 
 
 def _importance(record: Record) -> Markup | None:
@@ -110,7 +90,7 @@ def _importance(record: Record) -> Markup | None:
     ax = canvas((4.8, 0.9 + 0.22 * min(len(names), prediction_plots.MOST_BARS)))
     prediction_plots.plot_importance(ax, names, increase, error)
     first = ", ".join(f"{names[i]} {in_digits(float(increase[i]))}" for i in np.argsort(-increase)[:5])
-    return svg(ax, "importance", f"Bars of the rise of the NLL when a column is shuffled. The largest: {first}.")
+    return as_svg(ax, "importance", f"Bars of the rise of the NLL when a column is shuffled. The largest: {first}.")
 
 
 def _dependence(record: Record, i: int) -> Markup:
@@ -129,7 +109,7 @@ def _dependence(record: Record, i: int) -> Markup:
         of_classes=record.task != "regression",
         top=top,
     )
-    return svg(ax, f"dependence{i}", f"Line of the mean prediction against {given['column']}, with a band.")
+    return as_svg(ax, f"dependence{i}", f"Line of the mean prediction against {given['column']}, with a band.")
 
 
 def _uncertainty(record: Record) -> Markup | None:
@@ -139,30 +119,4 @@ def _uncertainty(record: Record) -> Markup | None:
     unit = "variance" if record.task == "regression" else "nats"
     ax = prediction_plots.plot_uncertainty(canvas(), noise, weights, depth, unit)
     parts = ", ".join(f"{name} {words.percent(share)}" for name, share in words.shares_of_uncertainty(record).items())
-    return svg(ax, "uncertainty", f"Areas of the uncertainty of every row by its parts. On average: {parts}.")
-
-
-def canvas(size: tuple[float, float] = (4.4, 3.2)) -> Any:
-    """Axes to draw in."""
-    from matplotlib.figure import Figure
-
-    ax = Figure(figsize=size, layout="constrained", facecolor="none").subplots()
-    ax.set_facecolor("none")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def svg(ax: Any, name: str, alt: str) -> Markup:
-    """The picture as SVG inside the page, whose colours and fonts it takes."""
-    file = StringIO()
-    ax.figure.savefig(file, format="svg", metadata={"Date": None})
-    opening, _, inside = file.getvalue().partition("<svg ")[2].partition(">")
-    view = re.search(r'viewBox="[^"]*"', opening)
-    assert view
-    inside = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", inside, flags=re.DOTALL)
-    inside = re.sub(r"font-family: [^;\"]*", "font-family: inherit", inside)
-    inside = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", inside)  # no two elements of a page share an id
-    for colour, variable in _INKS.items():
-        inside = inside.replace(colour, variable)
-    opened = Markup('<svg role="img" aria-label="{}" {}>').format(alt, Markup(view[0]))
-    return opened + Markup(inside)
+    return as_svg(ax, "uncertainty", f"Areas of the uncertainty of every row by its parts. On average: {parts}.")

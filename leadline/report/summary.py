@@ -61,19 +61,3 @@ def _learned(record: Record) -> list[str]:
     if record.interrupted:
         lines.append(f"stopped by Ctrl-C after {record.epochs} epochs")
     return lines
-
-
-def summarise_comparison(rows: list[dict[str, Any]], n_rows: int, n_test: int) -> list[str]:
-    """A line per family, the lowest free energy marked."""
-    best = min(row["free_energy"] for row in rows)
-    columns = (f"free energy ({n_rows} rows)", f"test NLL ({n_test} rows)")
-    lines = [f"{'depth':12s} {columns[0]:>26s} {columns[1]:>26s} {'E[L]':>14s} {'epochs':>7s}"]
-    for row in rows:
-        mark = "*" if row["free_energy"] == best else " "
-        error = "" if row["nll_error"] is None else f" ± {row['nll_error']:.4f}"
-        nll = "-" if row["nll"] is None else f"{row['nll']:.4f}{error}"
-        lines.append(
-            f"{row['depth']!s:12s} {row['free_energy']:15.1f} ± {row['free_energy_error']:6.1f}{mark} {nll:>26s} "
-            f"{row['depth_mean']:7.2f} ± {row['depth_std']:.2f} {row['epochs']:7d}"
-        )
-    return [*lines, "* lowest; the errors are those of the Monte Carlo estimate and of the test rows' mean"]

@@ -19,8 +19,9 @@ from leadline.files.records import read_rows, reading, write_rows
 from leadline.inference.recipes import get_recipe
 from leadline.studies.evaluate import run_fits
 from leadline.studies.runners import AllCores, Done, InTurn, Runner, Work
+from leadline.training.bursts import Progress
 from leadline.training.problem import Problem
-from leadline.training.progress import Progress, Teller
+from leadline.training.progress import Teller
 from leadline.training.run import TrainingDivergedError, Watch
 from leadline.training.settings import Settings
 

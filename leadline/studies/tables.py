@@ -1,16 +1,16 @@
 """A fit to one's own table: evaluated on rows kept apart, recorded, and used to predict."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 from leadline import metrics
-from leadline._checks import InvalidArgumentError, check_choice
-from leadline._foreign import shown
+from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_choice, tell
+from leadline._foreign import shown, some
 from leadline.backend.device import backend, n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
@@ -19,10 +19,8 @@ from leadline.estimators.said import NoPredictionError, check_said
 from leadline.files.formats import TableFormat, TargetKind, lacks_target, targets
 from leadline.files.records import Record
 from leadline.inference.model import run_model
-from leadline.inference.predict import evaluate_free_energy
-from leadline.inference.recipes import TABLE
-from leadline.inference.restarts import evaluation_keys
 from leadline.studies.evaluate import make_record
+from leadline.studies.folds import kept_apart
 from leadline.studies.inspection import inspected
 from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
 from leadline.training.settings import Settings, options
@@ -36,8 +34,7 @@ HISTORY_ROWS = 200
 NOT_RECORDED = ("callback", "checkpoint_dir", "checkpoint_every", "encoder", "verbose")
 """Parameters that decide nothing about the result; what an encoder has learned is the record's `table`."""
 
-COMPARED = ("free_energy", "depth_mean", "depth_std", "depth_mode")
-LEARNED = (*COMPARED, "free_energy_terms", "temperature")
+LEARNED = ("free_energy", "depth_mean", "depth_std", "depth_mode", "free_energy_terms", "temperature")
 """What a record and an estimator call alike, but for the underscore."""
 
 KINDS: dict[str, TargetKind] = {"b": "boolean", "U": "text", "O": "text"}
@@ -45,6 +42,9 @@ KINDS: dict[str, TargetKind] = {"b": "boolean", "U": "text", "O": "text"}
 
 FARTHEST = 1e30
 """Standard deviations from the other rows beyond which a row that is kept apart could not be measured on."""
+
+FEW_TO_MEASURE_ON = 10
+"""Rows kept apart."""
 
 Estimator = DepthClassifier | DepthRegressor
 
@@ -69,8 +69,6 @@ def split(
 ) -> Parts:
     """Keep a share of the rows apart; classes in proportion where they have enough rows, and of every class at least
     one to train on."""
-    if not 0 <= test < 1:
-        raise InvalidArgumentError(f"`test` must be a share of the rows from 0 to below 1, got {test}.")
     x, y = fmt.encoding.encode(frame)[0], targets(frame, fmt)
     columns = frame.drop(columns=fmt.target)
 
@@ -78,20 +76,7 @@ def split(
         counts = None if weight is None else weight[train]
         return Parts(columns.iloc[train], y[train], columns.iloc[kept], y[kept], train, kept, counts)
 
-    n_test = round(test * len(x))
-    if n_test == 0:
-        return parts(np.arange(len(x)), np.arange(0))
-    if len(x) - n_test < 2:
-        raise InvalidArgumentError(f"`test` must leave two rows to train on, got {test} of {len(x)} rows.")
-    counts = np.unique(y, return_counts=True)[1] if fmt.task == "classification" else np.array([1])
-    if len(x) - n_test < len(counts):
-        got = f"got {test} of {len(x)} rows with {len(counts)} classes"
-        raise InvalidArgumentError(f"`test` must leave a row of every class to train on, {got}.")
-    stratify = y if counts.min() >= 2 and n_test >= len(counts) else None
-    rows: Any = train_test_split(np.arange(len(x)), test_size=n_test, random_state=seed, stratify=stratify)
-    train, kept = rows
-    if fmt.task == "classification":
-        _give_back(y, train, kept)
+    train, kept = kept_apart(y, test, seed, of_classes=fmt.task == "classification")
     mean, scale = mean_and_scale(x[train])
     far = np.zeros_like(x)
     with np.errstate(over="ignore"):
@@ -101,12 +86,16 @@ def split(
     return parts(train, kept)
 
 
-def _give_back(y: np.ndarray, train: np.ndarray, kept: np.ndarray) -> None:
-    """Have a row of every class among those to train on: it changes places with one whose class has more there."""
-    classes, first = np.unique(y[kept], return_index=True)
-    lacking = first[~np.isin(classes, y[train])]
-    spare = np.setdiff1d(np.arange(len(train)), np.unique(y[train], return_index=True)[1])[: len(lacking)]
-    train[spare], kept[lacking] = kept[lacking], train[spare]
+def warn_of_test_part(parts: Parts, task: str) -> None:
+    """Say where the rows kept apart say little."""
+    n, said = len(parts.x_test), ""
+    unseen = np.setdiff1d(parts.y, parts.y_test) if task == "classification" and n else np.empty(0)
+    if 0 < n < FEW_TO_MEASURE_ON:
+        said = f"Only {n} rows are kept apart: what is measured on them says little; give more with a larger `test`."
+    elif len(unseen):
+        said = f"Of class {some(unseen)} no row is kept apart: nothing that is measured says how it is predicted."
+    if said:
+        tell(said)
 
 
 @contextmanager
@@ -174,7 +163,9 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
 
 def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -> Record:
     """The settings, how the rows kept apart are predicted, and what was learned, under the record's names."""
-    said = estimator.said_of(parts.x_test, parts.y_test) if len(parts.x_test) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfinishedWarning)  # which the record says
+        said = estimator.said_of(parts.x_test, parts.y_test) if len(parts.x_test) else None
     more = {
         "name": name,
         "task": fmt.task,
@@ -296,66 +287,3 @@ def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:
         digits = np.nan_to_num(np.log10(np.abs(values)) - np.log10(std), nan=0.0, posinf=17.0, neginf=0.0) + 5
     numbers = zip(values.tolist(), np.clip(digits, 6, 17).astype(int), strict=True)
     return [f"{value:.{n}g}" if n < 17 else repr(value) for value, n in numbers]
-
-
-def compare_depths(
-    parts: Parts,
-    depths: list[Any],
-    settings: Settings | None = None,
-    *,
-    task: str,
-    noise: str = "auto",
-    verbose: bool = False,
-) -> list[dict[str, Any]]:
-    """Fit the same table with several depth families (or depths), and set them side by side.
-
-    The lowest free energy is the family that explains the training rows best at the least cost; the likelihood says how
-    it predicts.
-
-    Args:
-        parts: the rows to train on, and those kept apart.
-        depths: names of families, numbers of hidden layers, or pairs of distributions.
-        settings: of all of them, but for the depth.
-        task: classification or regression.
-        noise: of a number.
-        verbose: whether a progress line is shown.
-
-    Returns:
-        For each: the free energy of the training rows with its Monte Carlo error, the likelihood of the test rows with
-        its standard error, and the depth.
-    """
-    fits = [replace(settings or Settings(recipe=TABLE.name), depth=depth) for depth in depths]
-    estimators = [make_estimator(task, one, noise=noise, verbose=verbose) for one in fits]
-    rows = []
-    for depth, estimator in zip(depths, estimators, strict=True):
-        estimator.fit(parts.x, parts.y)
-        if estimator.interrupted_:
-            raise KeyboardInterrupt
-        log_p = _log_likelihood(estimator, parts.x_test, parts.y_test)
-        row = {"depth": depth, "epochs": estimator.n_iter_, **_learned(estimator, COMPARED)}
-        row["free_energy_error"] = _free_energy_error(estimator, parts.x, parts.y)
-        row["nll"] = float(-log_p.mean()) if len(log_p) else None
-        known = len(log_p) > 1 and np.isfinite(log_p).all()
-        row["nll_error"] = float(log_p.std(ddof=1) / np.sqrt(len(log_p))) if known else None
-        rows.append(row)
-    return rows
-
-
-def _log_likelihood(estimator: Estimator, x: Any, y: np.ndarray) -> np.ndarray:
-    if len(x) == 0:
-        return np.empty(0)
-    said = estimator.said_of(x, y)
-    if isinstance(said, metrics.OfNumbers):
-        return said.log_mixture
-    return metrics.log_probability(*said)
-
-
-def _free_energy_error(estimator: Estimator, x: Any, y: np.ndarray) -> float:
-    """The standard error of a free energy from 32 weight samples, from as many in batches of four."""
-    standardised, y = estimator.training_rows(x, y)
-    totals = []
-    for i in range(8):
-        keys = evaluation_keys(estimator.model_, estimator.seed_, 100 + i)
-        terms = evaluate_free_energy(estimator.model_, standardised, y, n_samples=4, key=keys)
-        totals.append(float(np.mean(terms.total)))
-    return float(np.std(totals, ddof=1) / np.sqrt(8))

@@ -1,11 +1,14 @@
 """Whole epochs in one compiled call."""
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -59,6 +62,14 @@ class History(eqx.Module):
             numpy.zeros((n_epochs, n_runs), jax.dtypes.canonicalize_dtype(kind)) for kind in (float, int)
         )
         return cls(*[columns] * 6, *[counts] * 2)
+
+    def columns(self, in_units: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """Under the names of the record, with what is to be added for the targets' own units."""
+        columns = dict(vars(self))
+        support = np.stack([columns.pop("lowest"), columns.pop("highest")], axis=-1)
+        free_energy = self.expected_nll + self.depth_kl + self.weight_kl
+        columns = {"free_energy": free_energy, **columns, "depth_support": support}
+        return columns | {name: columns[name] + more for name, more in in_units.items()}
 
 
 class Plan(eqx.Module):

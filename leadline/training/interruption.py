@@ -38,6 +38,11 @@ class Interruption:
             if self.asked and outer is not None:
                 outer.asked = True
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it hears Ctrl-C for nobody else: no command is around it that says what becomes of it."""
+        return self._listening and self._outer() is None
+
     def _outer(self) -> "Interruption | None":
         owner = getattr(self._before, "__self__", None)
         return owner if isinstance(owner, Interruption) else None

@@ -37,7 +37,7 @@ from leadline.training.run import Run, Watch
 from leadline.training.settings import Settings
 from leadline.training.state import init_state
 from leadline.training.storage import Storage, first_capacity
-from leadline.training.trained import Trained, held_out_together
+from leadline.training.trained import History, Trained, held_out_together
 
 N_VALIDATIONS = 200
 """How often the validation part is looked at, at least, where nothing depends on it."""
@@ -223,6 +223,7 @@ def train(
         steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
     )
     light = common.own_length or most * steps_per_epoch <= SHORT
+    in_units = _in_units(problems, held)
     names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
     checkpoints = watch.checkpoints(lambda: identity(list(names), start))
     run = Run(
@@ -234,9 +235,13 @@ def train(
         watch,
         native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs,
         checkpoints,
+        in_units,
     )
-    state = run.finish()
-    end, history = run.pace.end, _columns(run.history)
+    try:
+        state = run.finish()
+    finally:
+        watch.close()
+    end, history = run.pace.end, run.history.columns(in_units)
     kept = state.best if recipe.keep == "lowest_free_energy" else state.model
     models = on_device(kept.unpack()) if by_engine else _unpack(kept)
     chosen, validation_nll = np.zeros(len(fits), int), {}
@@ -249,7 +254,7 @@ def train(
         held = held[runs]
     return Trained(
         model=models,
-        history=history,
+        history=History(history),
         settings=tuple(fits),
         temperatures=temperatures[chosen],
         validation_nll=validation_nll,
@@ -320,6 +325,21 @@ def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape
     )
 
 
+def _in_units(problems: list[Problem], held: np.ndarray) -> dict[str, np.ndarray]:
+    """What to add to the columns of a history for densities of the targets in their own units, for every run."""
+    shift = [0.0 if one.units is None else one.units.shift for one in problems]
+    if not any(shift):
+        return {}
+    n_runs = len(held) // len(problems)
+    n_data = []  # that a run trains on
+    for i, one in enumerate(problems):
+        weight = np.ones(len(one.train[0])) if one.weight is None else np.asarray(one.weight)
+        n_data.append(weight.sum() - weight[held[i * n_runs : (i + 1) * n_runs]].sum(axis=1))
+    per_row = np.repeat(shift, n_runs)
+    in_all = np.concatenate(n_data) * per_row
+    return {"free_energy": in_all, "expected_nll": in_all, "validation_nll": per_row}
+
+
 def _validation_nll(models: Model, words: np.ndarray, plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:
     """Nats per validation row for every fit and temperature, the restarts averaged: their predictions where they share
     the rows, their likelihoods where each has its own."""
@@ -333,11 +353,3 @@ def _validation_nll(models: Model, words: np.ndarray, plan: Plan, shape: Shape, 
         mean = np.logaddexp.reduce(log_p, axis=0) - np.log(len(runs))
         nll.reshape(-1)[runs] = -np.average(mean, weights=weight)
     return nll.mean(axis=2)
-
-
-def _columns(history: Any) -> dict[str, np.ndarray]:
-    """Under the names of the record."""
-    columns = dict(vars(history))
-    support = np.stack([columns.pop("lowest"), columns.pop("highest")], axis=-1)
-    free_energy = history.expected_nll + history.depth_kl + history.weight_kl
-    return {"free_energy": free_energy, **columns, "depth_support": support}

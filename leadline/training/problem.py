@@ -31,6 +31,11 @@ class Units:
         """As the network takes them."""
         return (y - self.y_mean) / self.y_scale
 
+    @property
+    def shift(self) -> float:
+        """What the log density of a target loses in its own units."""
+        return float(np.sum(np.log(self.y_scale)))
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -1,31 +1,18 @@
 """One live line while training runs."""
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from leadline._foreign import on_one_line
 from leadline.backend.device import backend
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where the training is; means over the runs, on the validation part."""
-
-    epoch: int
-    epochs: int | None
-    """The last one; None as long as it is not decided."""
-    free_energy: float
-    nll: float
-    """Of the prediction, in nats per row."""
-    depth_mean: float
-    depth_std: float
-    support: tuple[int, int]
-
+from leadline.training.bursts import Progress
 
 Reporter = Callable[[Progress], None]
 """Told about the training a few times a second."""
@@ -62,17 +49,23 @@ class _Line:
 
 
 class ProgressLine(_Line):
-    """Epoch, validation free energy and NLL, E[L] +- sd, support and time left."""
+    """Epoch, phase, the lowest validation NLL so far, E[L] +- sd, support and time left.
+
+    The NLL is that of the median restart. Of the last epoch alone it would look like divergence where all is well:
+    without the weight KL networks learn by heart, and single ones of a low temperature stay far too sure to the end.
+    """
 
     def __init__(self, epochs: int | None = None, console: Console | None = None):
         epoch, text = TextColumn("epoch {task.completed:>6.0f}{task.fields[of]}"), TextColumn("{task.description}")
         columns = (epoch, BarColumn(bar_width=20), text, TimeRemainingColumn(compact=True))
+        self._lowest = math.inf
         super().__init__(console, epochs, *columns, of=_of(epochs))
 
     def __call__(self, now: Progress) -> None:
         lowest, highest = now.support
+        self._lowest = min(self._lowest, now.median_nll)
         depth = f"depth {now.depth_mean:.2f} ± {now.depth_std:.2f} in {lowest}..{highest}"
-        text, of = f"F {now.free_energy:.1f}  NLL {now.nll:.3f}  {depth}", _of(now.epochs)
+        text, of = f"{now.phase:<9}  NLL {self._lowest:.3f} at best  {depth}", _of(now.epochs)
         plain = f"epoch {now.epoch}{of}  {text}"
         self.show(plain, completed=now.epoch, total=now.epochs, description=text, of=of)
 
@@ -91,6 +84,19 @@ class GridLine(_Line):
     def __call__(self, share: float, done: int, runs: int) -> None:
         text = f"{done} of {runs} runs done"
         self.show(f"{100 * share:.0f} %  {text}", completed=share, description=text)
+
+
+class CandidateLine(_Line):
+    """The candidate and the fold of a comparison, the time since it began, and the time left."""
+
+    def __init__(self, console: Console | None = None):
+        super().__init__(console, None, TimeElapsedColumn(), TextColumn("{task.description}"))
+        self._bar.update(self._row, description=_beginning())
+
+    def __call__(self, fold: int, n_folds: int, name: str, seconds: float | None) -> None:
+        left = "" if seconds is None else f", about {seconds:.0f} s left"
+        text = f"{name}{f', fold {fold + 1} of {n_folds}' if n_folds > 1 else ''}{left}"
+        self.show(text, description=on_one_line(escape(text)))
 
 
 def _of(epochs: int | None) -> str:

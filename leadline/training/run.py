@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, PyTree
 
+from leadline._checks import InvalidArgumentError
 from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
+from leadline.training.bursts import Burst, Callback, phases
 from leadline.training.checkpoint import Checkpoint
 from leadline.training.epochs import MAX_EPOCHS, MOST_SLOWED, SLOWER, History, Plan
 from leadline.training.interruption import Interruption
 from leadline.training.pace import Paces
-from leadline.training.progress import Progress, Reporter
+from leadline.training.progress import Reporter
 from leadline.training.state import TrainingState
 from leadline.training.storage import Storage
 
@@ -50,7 +52,9 @@ class Watch:
 
     Args:
         report: told the mean over runs a few times a second.
-        on_epoch: told of every epoch, in bursts; ends the training by returning True.
+        on_epoch: one or several that are told of every epoch, in bursts, and end the training by returning True. One
+            with a method `burst` is given all epochs of a `Burst` at once instead, and one with a method `close` hears
+            when the training is over, whatever ended it.
         on_call: sees the whole state after every compiled call (its models are packed: `state.model.unpack()`); ends
             the training by returning True.
         checkpoint_dir: where the training is written to, if anywhere. The same training, started again, goes on from
@@ -59,22 +63,37 @@ class Watch:
     """
 
     report: Reporter | None = None
-    on_epoch: Callable[[Progress], Any] | None = None
+    on_epoch: Callback | Sequence[Callback] | None = None
     on_call: Callable[[TrainingState], Any] | None = None
     checkpoint_dir: str | os.PathLike[str] | None = None
     checkpoint_every: float = EVERY
 
-    def tell(self, state: TrainingState, history: History, end: int | None) -> bool:
+    def __post_init__(self) -> None:
+        for one in self._callbacks:
+            if not callable(one) and not hasattr(one, "burst"):
+                raise InvalidArgumentError(f"must be a callable, or a list of callables, got {one!r}.", "on_epoch")
+
+    @property
+    def _callbacks(self) -> list[Any]:
+        one = self.on_epoch
+        return list(one) if isinstance(one, list | tuple) else [] if one is None else [one]
+
+    def tell(self, burst: Burst, state: TrainingState) -> bool:
         """Whether somebody wants the training to end."""
-        done, n = int(state.epoch), len(history.depth_mean)
-        if self.report is not None and n:
-            self.report(_progress(done, end, history, -1))
+        if self.report is not None and len(burst):
+            self.report(burst[-1])
         answers = []
-        if self.on_epoch is not None:
-            answers = [self.on_epoch(_progress(done - n + 1 + i, end, history, i)) for i in range(n)]
+        for one in self._callbacks if len(burst) else ():
+            answers += [one.burst(burst)] if hasattr(one, "burst") else [one(now) for now in burst]
         if self.on_call is not None:
             answers.append(self.on_call(state))
         return True in answers
+
+    def close(self) -> None:
+        """The training is over."""
+        for one in self._callbacks:
+            if hasattr(one, "close"):
+                one.close()
 
     def checkpoints(self, identity: Callable[[], str]) -> Checkpoints | None:
         """Those of a training, by its identity."""
@@ -99,9 +118,11 @@ class Run:
         watch: Watch,
         train_epochs: Callable[[Plan, TrainingState, Any], tuple[TrainingState, History]],
         checkpoints: Checkpoints | None,
+        in_units: dict[str, np.ndarray],
     ):
         self._plan, self._storage, self._make_pace = plan, storage, make_pace
         self._seeds, self._watch, self._train_epochs, self._checkpoints = seeds, watch, train_epochs, checkpoints
+        self._in_units = in_units
         self._since = time.perf_counter() - begun.seconds
         self.compile_seconds: float | None = None
         self._begin(begun.state, begun.good, begun.history)
@@ -169,8 +190,19 @@ class Run:
         if self._done == self.pace.next_look:
             self.pace.look(self.history.validation_nll)
             self._set_clock()
-        asked = self._watch.tell(state, rows, self.pace.end)
+        asked = self._watch.tell(self._burst(rows, seconds), state)
         return _next_call(max(finished, 1), seconds), asked
+
+    def _burst(self, rows: History, seconds: float) -> Burst:
+        """The last epochs, which took so long."""
+        n = len(rows.depth_mean)
+        first = self._done - n + 1
+        return Burst(
+            *(first, self.pace.end, rows.columns(self._in_units)),
+            phases(first, n, self.pace.clock, self._plan.recipe),
+            self.seconds - seconds * (1 - np.arange(1, n + 1) / max(n, 1)),
+            np.asarray(self._state.temperature),
+        )
 
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:
         """To the last good state, with smaller learning rates for the runs that diverged from it."""
@@ -223,10 +255,3 @@ def _finite_runs(batch: PyTree, numpy: Any = jnp) -> Bool[AnyArray, " runs"]:
 
 
 _finite_runs_quickly = jit_lightly(_finite_runs)
-
-
-def _progress(epoch: int, epochs: int | None, history: History, row: int) -> Progress:
-    now = jax.tree.map(lambda a: a[row], history)
-    free_energy = now.expected_nll + now.depth_kl + now.weight_kl
-    means = [float(a.mean()) for a in (free_energy, now.validation_nll, now.depth_mean, now.depth_std)]
-    return Progress(epoch, epochs, *means, support=(int(now.lowest.min()), int(now.highest.max())))

@@ -1,7 +1,7 @@
 """How networks are trained: every option once, with its default, its check, its help and its names."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class Settings:
         (But for `epochs` where the data decide: then it is for training to say how long that may take.)
         """
         recipe = get_recipe(self.recipe).suited(likelihood)
+        automatic = self.batch_size is None or (isinstance(self.batch_size, str) and self.batch_size == "auto")
         full = replace(
             self,
             recipe=recipe,
@@ -96,14 +97,14 @@ class Settings:
             n_restarts=recipe.n_restarts if self.n_restarts is None else self.n_restarts,
             epochs=recipe.epochs if self.epochs is None and not self.own_length else self.epochs,
             learning_rate=recipe.learning_rate if self.learning_rate is None else self.learning_rate,
-            batch_size=recipe.batch_size if self.batch_size in ("auto", None) else self.batch_size,
+            batch_size=recipe.batch_size if automatic else self.batch_size,
         )
         for name in ("n_restarts", "width", "batch_size"):
             check_integer(name, getattr(full, name), 1)
         if full.epochs is not None:
             check_integer("epochs", full.epochs, 1)
         check_integer("seed", self.seed, 0)
-        check_at_least("learning_rate", full.learning_rate or 0.0, 0)
+        check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
         depth_distributions(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)

@@ -1,6 +1,7 @@
 """What training gives back."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,27 @@ from leadline.likelihoods import Likelihood
 from leadline.training.problem import Problem
 from leadline.training.settings import Settings
 
+if TYPE_CHECKING:
+    import pandas
+
+
+class History(dict[str, np.ndarray]):
+    """What was noted after every epoch, for every restart: arrays [epochs, restarts] by their names."""
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row for every epoch and restart."""
+        import pandas
+
+        n_epochs, n_restarts = self["free_energy"].shape
+        columns = {"epoch": np.repeat(np.arange(1, n_epochs + 1), n_restarts)}
+        columns["restart"] = np.tile(np.arange(n_restarts), n_epochs)
+        for name, values in self.items():
+            if values.ndim == 2:
+                columns[name] = values.ravel()
+            else:
+                columns |= {f"{name}_{end}": values[..., i].ravel() for i, end in enumerate(("lowest", "highest"))}
+        return pandas.DataFrame(columns)
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -18,7 +40,7 @@ class Trained:
 
     model: Model
     """The models kept, with a leading axis of runs, the restarts of a fit together (see `run_model`)."""
-    history: dict[str, np.ndarray]
+    history: History
     """Epochs by runs, under the names of the record."""
     settings: tuple[Settings, ...]
     """Of every fit, resolved."""
@@ -61,16 +83,23 @@ class Trained:
         return Restarts(self.model.some(self.runs_of(fit)), settings.seed, get_recipe(settings.recipe).n_samples)
 
     def calibrated(self, problem: Problem, fit: int = 0) -> Restarts:
-        """The same, calibrated by the training rows that were held out; those of classes only if of several kinds."""
+        """The same, calibrated by the training rows that were held out, or by the validation part where it has other
+        rows; those of classes only if of several kinds."""
         restarts, recipe, n = self.restarts(fit), get_recipe(self.settings[fit].recipe), self.n_restarts
         if not recipe.kinds and not problem.likelihood.common_validation:
             return restarts
         n_kinds = min(held_out_together(recipe, problem.likelihood, n), n)
         held = self.validation_rows[self.runs_of(fit)]
         (x, y), weight = problem.train, np.ones(len(problem.train[0])) if problem.weight is None else problem.weight
-        whole = range(0, n - n_kinds + 1, n_kinds) if held.size else ()
-        rows = ((slice(first, first + n_kinds), held[first]) for first in whole)
-        return restarts.calibrated([Part(runs, x[i], y[i], weight[i]) for runs, i in rows], np.arange(n) % n_kinds)
+        whole = [slice(first, first + n_kinds) for first in range(0, n - n_kinds + 1, n_kinds)]
+        if held.size:
+            parts = [Part(runs, x[i], y[i], weight[i]) for runs, i in zip(whole, held[::n_kinds], strict=False)]
+        elif isinstance(problem.validation, tuple) and problem.validation is not problem.train:
+            x, y = problem.validation
+            parts = [Part(runs, x, y, np.full(len(x), 1 / len(whole))) for runs in whole]  # a row counts once
+        else:
+            parts = []
+        return restarts.calibrated(parts, np.arange(n) % n_kinds)
 
 
 def held_out_together(recipe: Recipe, likelihood: Likelihood, n_restarts: int) -> int:

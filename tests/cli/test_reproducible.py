@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli import spirals, tables  # noqa: F401
+from leadline.cli import compare, spirals, tables  # noqa: F401
 from leadline.cli.app import app
 from tests.torture import _write_data, outputs
 
@@ -13,7 +13,7 @@ COMMANDS = {
     "spiral with temperatures": ["spiral --omega 5 --epochs 3 --restarts 1 --temperature auto --quiet --out {out}"],
     "fit and predict": [FIT, "predict {out} {data}/table.csv --out {out}/predictions.csv --quiet"],
     "fit numbers": ["fit {data}/table.csv --target number --epochs 6 --restarts 2 --quiet --out {out}"],
-    "compare": ["compare {data}/table.csv --target label --depth normal,1 --epochs 4 --restarts 1 --quiet"],
+    "compare": ["compare {data}/table.csv --target label --depth normal,1 --epochs 4 --restarts 1 --quiet --out {out}"],
     "reproduce": ["reproduce --omegas 5,10 --runs 1 --recipe written --epochs 3 --quiet --out {out}"],
     "benchmark": [
         "benchmark uci --data {data}/sets --names line --depth normal,1 --epochs 4 --quiet --out {out}",

@@ -1,4 +1,4 @@
-"""`leadline fit`, `predict`, `report` and `compare` on files, as real processes; wrong arguments in this one."""
+"""`leadline fit`, `predict` and `report` on files, as real processes; wrong arguments in this one."""
 
 import csv
 import json
@@ -91,7 +91,7 @@ def test_names_from_a_file_steer_no_terminal_and_run_in_no_spreadsheet(tmp_path,
     said = [
         run("fit", path, "--target", f"{strange} too", "--out", out, *small),
         run("report", out),
-        run("compare", path, "--target", f"{strange} too", *small, "--depth", "0"),
+        run("compare", path, "--target", f"{strange} too", *small, "--against", "linear", "--folds", 2),
         run("fit", path, "--target", "neither", "--out", tmp_path / "other"),
         run("fit", path, "--target", "colour", "--ignore", "neither", "--out", tmp_path / "other"),
         run("predict", out, path, "--out", path),
@@ -146,20 +146,6 @@ def test_report_is_one_page(classes, monkeypatch):
     assert "://" not in text.replace("http://www.w3.org", "")
 
 
-def test_compare_sets_families_side_by_side(classes):
-    directory, _ = classes
-    done = leadline(
-        "compare", directory / "things.csv", "--target", "kind", "--depth", "normal,0", "--test", 0.1, "--quiet", *SMALL
-    )
-    assert done.returncode == 0, done.stderr
-    head, normal, none, foot = done.stdout.splitlines()
-    assert "free energy (108 rows)" in head
-    assert normal.startswith("normal")
-    assert none.startswith("0 ")
-    assert (normal + none).count("*") == 1
-    assert foot.startswith("* lowest")
-
-
 def test_regression_in_its_own_units(tmp_path):
     rng = np.random.default_rng(1)
     x = rng.normal(size=80)
@@ -202,7 +188,6 @@ def test_regression_in_its_own_units(tmp_path):
         ),
         (("predict", "nowhere", "a.csv", "--out", "./a.csv"), "`out` must be another file than the table, got a.csv"),
         (("report", "nowhere"), "`run` must be a directory with a record.json"),
-        (("compare", "a.csv", "--target", "y", "--depth", "deep"), "`depth` must be one of"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(tmp_path, arguments, sentence, leadline_here):

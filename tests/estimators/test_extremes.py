@@ -15,7 +15,10 @@ X = RNG.normal(size=(30, 3))
 LABELS = (X[:, 0] > 0).astype(int)
 SMALL = {"width": 4, "n_restarts": 1, "max_iter": 3, "random_state": 0}
 
-pytestmark = pytest.mark.usefixtures("as_users_have_it")
+pytestmark = [
+    pytest.mark.usefixtures("as_users_have_it"),
+    pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning"),  # that they are at the edge
+]
 
 
 def fits(x, y):

@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leadline import DepthRegressor, InvalidArgumentError
@@ -292,7 +293,7 @@ def test_a_file_keeps_its_permissions(tmp_path):
 def test_what_only_its_owner_may_read_stays_so(tmp_path, monkeypatch):
     """Record, model and page; and the part of one, before its permissions are set."""
     names = [RECORD, "model.safetensors", "report.html"]
-    model = DepthRegressor(width=2, n_restarts=1, max_iter=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0])
+    model = DepthRegressor(width=2, n_restarts=1, max_iter=1).fit(np.arange(10.0)[:, None], np.arange(10.0))
     for name in names:
         (tmp_path / name).touch(mode=0o600)
     put_results(tmp_path, {RECORD: OURS.encode()}, None)

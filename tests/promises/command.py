@@ -7,6 +7,8 @@ import warnings
 from typing import Any, NamedTuple
 from unittest import mock
 
+from leadline._checks import DataWarning
+
 
 class Done(NamedTuple):
     """How a command ended, and what it said."""
@@ -30,7 +32,8 @@ def leadline(*arguments: Any) -> Done:
     out, err = io.StringIO(), io.StringIO()
     given = mock.patch.object(sys, "argv", ["leadline", *map(str, arguments)])
     own = mock.patch.object(warnings, "showwarning", warnings.showwarning)  # `main` has its own
-    with given, own, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with given, own, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("default", DataWarning)  # a note, as users have it
         try:
             main()
             code = 0

@@ -92,7 +92,7 @@ class Tables:
     ) -> str | None:
         n_test, of_classes = round(share * len(values)), task == "classification"
         fitted = leadline("fit", table, "--out", place / "run", *asked)
-        compared = leadline("compare", table, *asked)
+        compared = leadline("compare", table, *asked, "--against", "none", "--out", place / "compared", "--quiet")
         frame = read_table(table)
         fmt = learn_format(frame, "y", Asked(task=task))
         x, y = fmt.encoding.encode(frame)[0], targets(frame, fmt)
@@ -117,10 +117,11 @@ class Tables:
             return "other rows were trained on than those that were not kept apart"
         if of_classes and model.classes_.tolist() != np.unique(y).tolist():
             return f"it knows {model.classes_} of {np.unique(y)}"
-        nll = self.compared(compared.out)
+        [row] = json.loads((place / "compared" / "compared.json").read_text())["candidates"]
         if not kept:
             self.figures["nothing kept"] += 1
-            return None if nll == "-" and "accuracy" not in record and "rmse" not in record else "it measures nothing"
+            measured = {"accuracy", "rmse", "nll"} & {*record, *row}
+            return f"it measures {measured} of nothing" if measured else None
         self.figures["rows kept"] += n_test
         self.figures["with a class of one row"] += of_classes and 1 in np.unique(y, return_counts=True)[1]
         told = self.of_predict(place, table, kept, values, of_classes)
@@ -132,13 +133,8 @@ class Tables:
                 if not np.isclose(record[name], value, rtol=tolerance, atol=0 if name == "rmse" else tolerance):
                     return f"by {source} {name} is {value}, recorded is {record[name]}"
         expected_nll = record["nll"] if of_classes else -record["ll_mixture"]
-        return None if abs(float(nll) - expected_nll) < 1e-4 else f"compared is {nll}, recorded {expected_nll}"
-
-    def compared(self, out: str) -> str:
-        """The negative log-likelihood that `compare` prints."""
-        found = re.search(r"^\S+ +\S+ ± +\S+\*? +(\S+)", out.splitlines()[1])
-        assert found, out
-        return found[1]
+        close = abs(row["nll"] - expected_nll) < 1e-4
+        return None if close else f"compared is {row['nll']}, recorded {expected_nll}"
 
     def of_predict(
         self, place: Path, table: Path, kept: list[int], values: list[str], of_classes: bool

@@ -326,7 +326,7 @@ class Strangers:
                 f"t{end}": [
                     ["fit", place / f"t{end}", "--out", out, *small],
                     ["predict", place / "run", place / f"t{end}", "--out", place / "p.csv"],
-                    ["compare", place / f"t{end}", "--depth", "1", *small],
+                    ["compare", place / f"t{end}", "--against", "none", "--folds", 2, *small],
                 ]
                 for end in (".csv", ".tsv", ".csv.gz", ".parquet")
             },

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 
-from leadline import DepthClassifier, InvalidArgumentError, Settings, metrics
+from leadline import DepthClassifier, InvalidArgumentError
 from leadline.files.formats import Asked, learn_format, targets
 from leadline.files.records import Record, record_file
 from leadline.report.page import page
-from leadline.report.summary import summarise, summarise_comparison
-from leadline.studies.tables import Parts, compare_depths, record_of, split
+from leadline.report.summary import summarise
+from leadline.studies.tables import Parts, record_of, split
 
 SMALL = {"width": 4, "n_restarts": 1}
 RNG = np.random.default_rng(0)
@@ -77,17 +77,3 @@ def test_a_row_of_a_class_that_was_not_trained_on_is_wrong(parts):
     for one in (record, again):
         assert any(line.startswith("test accuracy") for line in summarise(one))
         assert "Accuracy" in page(one)
-
-
-def test_a_comparison_counts_it_too(parts):
-    with pytest.warns(UserWarning, match="not trained on"):
-        rows = compare_depths(parts, [0], Settings(recipe="table", epochs=3, **SMALL), task="classification")
-    assert (rows[0]["nll"], rows[0]["nll_error"]) == (np.inf, None)
-    assert " inf " in summarise_comparison(rows, 30, 6)[1]
-
-
-def test_a_comparison_says_what_a_fit_says():
-    parts = split(table(["x", "y", "z", "z"] * 10), learn_format(table(["x", "y", "z", "z"] * 10), "y"), 0.2, 1)
-    [row] = compare_depths(parts, [0], Settings(recipe="table", epochs=3, **SMALL), task="classification")
-    clf = DepthClassifier(depth=0, max_iter=3, random_state=1, **SMALL).fit(parts.x, parts.y)
-    assert row["nll"] == metrics.nll(*clf.said_of(parts.x_test, parts.y_test))

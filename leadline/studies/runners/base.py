@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leadline.training.progress import Progress
+from leadline.training.bursts import Progress
 
 
 @dataclass(frozen=True)

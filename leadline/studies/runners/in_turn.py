@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leadline.studies.runners.base import Done, Runner, Work
-from leadline.training.progress import Progress
+from leadline.training.bursts import Progress
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,87 @@
+"""What is looked at before a network is trained."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from leadline._checks import (
+    InvalidArgumentError,
+    check_at_least,
+    check_flag,
+    check_integer,
+    check_number,
+    check_share,
+    naming,
+    tell,
+)
+from leadline._foreign import some
+from leadline.estimators.encoder import TableEncoder
+from leadline.files.checkpoints import Checkpoints
+from leadline.training.run import Watch
+from leadline.training.settings import names_at
+
+FEW_ROWS = 10
+"""To learn from."""
+
+FEW_OF_CLASS = 5
+"""Rows of a class, fewer than the parts that they are held out in."""
+
+
+@contextmanager
+def as_arguments() -> Iterator[None]:
+    """Call settings, and what watches a training, by the names that the constructor has for them."""
+    with naming({**names_at("estimator"), "on_epoch": "callback"}):
+        yield
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse a wrong argument of the constructor before anything is done with the rows."""
+    for name in ("early_stopping", "warm_start"):
+        check_flag(name, getattr(estimator, name))
+    with as_arguments():
+        estimator.settings().resolved(estimator._likelihood)
+        Watch(on_epoch=estimator.callback)
+        check_at_least("checkpoint_every", estimator.checkpoint_every, 0)
+        if estimator.checkpoint_dir is not None:
+            Checkpoints(estimator.checkpoint_dir, "", estimator.checkpoint_every)
+    if not isinstance(estimator.verbose, bool | np.bool_):
+        check_integer("verbose", estimator.verbose, 0)
+    if estimator.validation_fraction is not None:
+        check_share("validation_fraction", estimator.validation_fraction)
+    _check_class_weight(getattr(estimator, "class_weight", None))
+    if not isinstance(estimator.encoder, TableEncoder | None):
+        raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
+    check_random_state(estimator.random_state)
+    if estimator.checkpoint_dir is not None and estimator.random_state is None:
+        must = "must be given with a `checkpoint_dir`, got None: without, no training is like another"
+        raise InvalidArgumentError(f"{must}.", "random_state")
+
+
+def _check_class_weight(value: Any) -> None:
+    """None, a word, or a dict of numbers."""
+    if isinstance(value, dict):
+        for weight in value.values():
+            check_number("class_weight", weight)
+    elif value is not None and not (isinstance(value, str) and value == "balanced"):
+        must = "must be None, 'balanced' or a dict from class to weight"
+        raise InvalidArgumentError(f"{must}, got {value!r}.", "class_weight")
+
+
+def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, encoded: bool) -> None:
+    """Say what is no mistake, and what a user would want to know of rows. (An encoder has looked at the columns.)"""
+    said = []
+    if len(x) < FEW_ROWS:
+        said.append(f"`X` has {len(x)} rows: so few say little about others")
+    constant = np.flatnonzero(np.all(x == x[:1], axis=0))
+    if len(constant) and not encoded:
+        said.append(f"`X` has one value alone in column {some(constant)}: nothing can be learned from it")
+    if classes is not None:
+        counts = np.bincount(y, minlength=len(classes))
+        rare = [f"{classes[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
+        if rare:
+            said.append(f"`y` has fewer than {FEW_OF_CLASS} rows of class {some(rare)}: it will hardly be learned")
+    for one in said:
+        tell(f"{one}.")

@@ -1,0 +1,92 @@
+"""Every wrong argument of a constructor gets one sentence, with its own name and its value, before anything is done."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError
+
+pytestmark = pytest.mark.usefixtures("as_users_have_it")
+
+NAN, SEVERAL, THING = float("nan"), np.array([1, 2]), object()
+NO_COUNT = [0, -1, 2.5, NAN, float("inf"), "wrong", "", True, SEVERAL, [1], {}, THING, 10**12]
+NO_AMOUNT = [-1, -0.5, NAN, float("inf"), "wrong", "", True, SEVERAL, [1], {}, THING]
+NO_WORD = [-1, 2.5, NAN, "wrong", "", SEVERAL, [1], {}, THING]
+NO_FLAG = [None, -1, 0, 2.5, NAN, "wrong", "True", SEVERAL, [True], THING]
+
+WRONG = {
+    "width": [None, *NO_COUNT],
+    "max_iter": NO_COUNT,
+    "n_restarts": NO_COUNT,
+    "batch_size": NO_COUNT,
+    "learning_rate_init": NO_AMOUNT,
+    "temperature": NO_AMOUNT,
+    "depth": [None, -1, 2.5, NAN, "wrong", "", True, SEVERAL, [1], (1, 2), {}, THING, 10**12],
+    "block": [None, True, *NO_WORD],
+    "recipe": [None, True, *NO_WORD],
+    "early_stopping": NO_FLAG,
+    "warm_start": NO_FLAG,
+    "verbose": [None, -1, 2.5, NAN, "wrong", SEVERAL, [True], THING],
+    "validation_fraction": [1.5, *NO_AMOUNT],
+    "checkpoint_dir": [-1, 2.5, NAN, "", True, SEVERAL, [1], {}, THING],
+    "checkpoint_every": [None, *NO_AMOUNT],
+    "encoder": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], {}, THING],
+    "callback": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], [print, "print"], {"a": print}, THING],
+}
+OF_ONE = {"class_weight": [True, *NO_WORD[:-2], THING, {"a": "b"}, {"a": None}], "noise": [None, True, *NO_WORD]}
+
+
+def cases():
+    for kind, own in ((DepthClassifier, "class_weight"), (DepthRegressor, "noise")):
+        wrong = {**WRONG, own: OF_ONE[own]}
+        assert set(wrong) == set(kind().get_params()) - {"random_state"}
+        for name, values in wrong.items():
+            for i, value in enumerate(values):  # by number: the processes of pytest must agree on the names
+                yield pytest.param(kind, name, value, id=f"{kind.__name__}-{name}-{i}")
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), [*cases()])
+def test_a_wrong_argument_is_one_sentence(kind, name, value, monkeypatch):
+    def touched(*_):
+        raise AssertionError("the rows were looked at")
+
+    monkeypatch.setattr(kind, "problem", touched)
+    begin = time.perf_counter()
+    with pytest.raises(InvalidArgumentError) as error:
+        kind(**{"random_state": 0, name: value}).fit([[0.0], [1.0]], [0, 1])
+    assert time.perf_counter() - begin < 0.5  # some milliseconds, if no other process is in the way
+    said = str(error.value)
+    assert said.startswith(f"`{name}` ")
+    assert said.endswith(".")
+    assert "\n" not in said
+    named = [*value.values()] if isinstance(value, dict) and value else value if isinstance(value, list) else []
+    assert any(str(one) in said for one in (repr(value), value, *named))
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, "wrong", SEVERAL, [1], THING])
+@pytest.mark.parametrize("kind", [DepthClassifier, DepthRegressor])
+def test_a_random_state_is_scikit_learn_s_to_judge(kind, value, monkeypatch):
+    monkeypatch.setattr(kind, "problem", None)
+    with pytest.raises(ValueError, match=r"[Ss]eed"):
+        kind(random_state=value).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_a_checkpoint_dir_needs_a_random_state(tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"^`random_state` must be given with a `checkpoint_dir`, got None"):
+        DepthClassifier(checkpoint_dir=tmp_path).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"width": np.int64(4), "n_restarts": np.int32(1), "max_iter": np.int64(3), "batch_size": "auto"},
+        {"verbose": 0, "early_stopping": np.bool_(False), "learning_rate_init": np.float32(0.01), "callback": []},
+        {"callback": (lambda now: None,), "checkpoint_every": 0, "temperature": 0, "depth": np.int64(1)},
+    ],
+)
+def test_what_is_right_is_taken(given):
+    est = clone(DepthClassifier(**{"width": 4, "n_restarts": 1, "max_iter": 3, "random_state": 0, **given}))
+    est.fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+    assert est.n_iter_ <= 3

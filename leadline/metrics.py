@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.special
 
 from leadline._checks import check_integer
 
@@ -60,6 +61,58 @@ def ece(probabilities: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
     return float(np.nansum(rows * np.abs(right - confidence)) / len(y))
 
 
+def chance_band(rows: np.ndarray, confidence: np.ndarray, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Between which shares right the bins of `reliability` would lie, so often, if every row of theirs were right with
+    its probability: the central interval of the binomial distribution, of a normal one where rows are many."""
+    rows, confidence = np.asarray(rows), np.asarray(confidence, float)
+    tail = 0.5 - coverage / 2
+    reach = scipy.special.ndtri(1 - tail) * np.sqrt(confidence * (1 - confidence) / np.maximum(rows, 1))
+    low, high = np.clip(confidence - reach, 0, 1), np.clip(confidence + reach, 0, 1)
+    for i in np.flatnonzero((rows > 0) & (rows <= MANY)):
+        n = int(rows[i])
+        cdf = scipy.special.bdtr(np.arange(n), n, min(confidence[i], 1.0))
+        low[i], high[i] = np.searchsorted(cdf, [tail, 1 - tail]) / n
+    return low, high
+
+
+MANY = 1000
+"""Rows from which on a binomial distribution is as good as normal."""
+
+
+def areas(probabilities: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Under the ROC curve and under the curve of precision over recall (average precision), of every class against the
+    rest; NaN where the rows are all of the class, or none is."""
+    curves = [roc_curve(score, y == k) for k, score in enumerate(np.asarray(probabilities).T)]
+    both = np.full((2, len(curves)), np.nan)
+    for k, (false, right) in enumerate(curves):
+        if 0 < right[-1] < len(y):
+            both[0, k] = np.diff(false) @ (right[1:] + right[:-1]) / (2 * right[-1] * false[-1])
+            both[1, k] = np.diff(right) @ (right[1:] / (right + false)[1:]) / right[-1]
+    return both[0], both[1]
+
+
+def roc_curve(score: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many rows that are not right, and how many that are, score at least as much as every score; from none on."""
+    order = np.argsort(-score)
+    last = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)  # of those that score the same
+    above = np.append(0, np.cumsum(right[order])[last])
+    return np.append(0, last + 1) - above, above
+
+
+def one_against_rest(of_classes: np.ndarray) -> float:
+    """Of two classes the second's, as is usual; of more the mean over those that have one; NaN where none has."""
+    if len(of_classes) == 2:
+        return float(of_classes[1])
+    some = of_classes[~np.isnan(of_classes)]
+    return float(some.mean()) if len(some) else math.nan
+
+
+def confusion(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """How many rows of each class (down) are taken for each (across); rows of none of them are left out."""
+    n, known = probabilities.shape[1], y != UNKNOWN
+    return np.bincount(n * y[known] + probabilities[known].argmax(axis=1), minlength=n * n).reshape(n, n)
+
+
 class OfClasses(NamedTuple):
     """What is said of every row of a classification."""
 
@@ -79,6 +132,15 @@ class OfNumbers(NamedTuple):
     """The same under the Gaussian with its moments."""
     level: np.ndarray
     """Of the central interval that the target is on the edge of."""
+    y: np.ndarray | None = None
+    """The target."""
+
+
+def r2(said: OfNumbers) -> float:
+    """The share of the variance of the targets that the mean explains; NaN where they do not vary."""
+    if said.y is None or np.ptp(said.y) == 0:
+        return math.nan
+    return float(1 - np.mean(said.error**2) / np.var(said.y))
 
 
 Guess = tuple[float, str]
@@ -94,11 +156,15 @@ class Measure:
     label: str
     meaning: str
     of: Callable[[Any], float]
-    """From what is said of every row (`OfClasses`, `OfNumbers`)."""
+    """From what is said of every row (`OfClasses`, `OfNumbers`); NaN where it has no meaning."""
     show: Callable[[float], str]
     better: Literal["higher", "lower", "equal"] = "lower"
     guess: Callable[[Mapping[str, Any]], Guess | None] = lambda record: None
     """From what a record says of its rows."""
+
+    def show_error(self, error: float) -> str:
+        """A standard error, in two digits where there are such, and without a sign."""
+        return in_digits(error, 2) if self.show in (in_digits, in_negative) else self.show(error)
 
 
 MEASURES: dict[str, Measure] = {}
@@ -112,9 +178,35 @@ def add_measure(measure: Measure) -> Measure:
 
 
 def measured(said: OfClasses | OfNumbers) -> dict[str, float]:
-    """All measures of a prediction, under the record's names."""
+    """All measures of a prediction that have a meaning there, under the record's names."""
     kind = "classes" if isinstance(said, OfClasses) else "numbers"
-    return {measure.name: measure.of(said) for measure in measures_of(kind)}
+    values = {measure.name: measure.of(said) for measure in measures_of(kind)}
+    return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+RESAMPLES, MOST_RESAMPLED = 100, 1000
+"""Behind a standard error, and the rows of each: with more rows, the errors of so many are scaled."""
+
+
+def standard_errors(said: OfClasses | OfNumbers) -> dict[str, float]:
+    """Of all measures, for other rows of the kind: the bootstrap, deviations over rows drawn again with replacement.
+
+    Where all draws agree (every row is right, say) they do not tell, and there is none.
+    """
+    n, rng = len(said[0]), np.random.default_rng(0)
+    size = min(n, MOST_RESAMPLED)
+    tries: dict[str, list[float]] = {}
+    for _ in range(RESAMPLES if n > 1 else 0):
+        rows = rng.integers(n, size=size)
+        again: Any = type(said)._make(part if part is None else part[rows] for part in said)
+        for name, value in measured(again).items():
+            tries.setdefault(name, []).append(value)
+    errors = {}
+    for name, tried in tries.items():
+        scatter = np.std(tried, ddof=1) if np.isfinite(tried).all() and len(tried) > 1 else 0.0
+        if scatter > 1e-12 * np.abs(tried).max():  # less is rounding
+            errors[name] = math.sqrt(size / n) * float(scatter)
+    return errors
 
 
 def measures_of(kind: str) -> list[Measure]:
@@ -136,15 +228,20 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def in_digits(value: float) -> str:
+def in_digits(value: float, digits: int = 3) -> str:
     """Three digits, or all that stand before the point."""
     if isinstance(value, int) or value == 0:
         text = f"{value:,}"
     elif 1e-4 <= abs(value) < 1e9:
-        text = f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+        text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     else:
-        text = f"{value:.2e}"
+        text = f"{value:.{digits - 1}e}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def in_negative(value: float) -> str:
+    """A log-likelihood as the NLL that it is the negative of."""
+    return in_digits(-value)
 
 
 # What knowing the shares of the classes alone would give
@@ -189,14 +286,20 @@ def _one_curve(record: Mapping[str, Any]) -> Guess | None:
     return -0.5 * math.log(2 * math.pi * math.e * deviation**2), "one normal curve for all rows"
 
 
+def _mean_share(record: Mapping[str, Any]) -> Guess | None:
+    """What precision is where the order says nothing."""
+    shares = list((record.get("class_shares") or {}).values()) if "omega" not in record else [0.5, 0.5]
+    return (one_against_rest(np.array(shares, float)), "by chance") if shares else None
+
+
 for _one in (
     Measure(
-        *("accuracy", "classes", "Accuracy", "Rows whose most probable class is the right one."),
+        *("accuracy", "classes", "accuracy", "Rows whose most probable class is the right one."),
         *(lambda said: accuracy(*said), in_percent, "higher", _commonest),
     ),
     Measure(
-        *("nll", "classes", "Surprise (NLL)"),
-        "Mean of −ln(probability of the right class), in nats. 0 is perfect.",
+        *("nll", "classes", "NLL"),
+        "Surprise: the mean of −ln(probability of the right class), in nats per row. 0 is perfect.",
         *(lambda said: nll(*said), in_digits, "lower", _by_shares(lambda share: -np.sum(share * np.log(share)))),
     ),
     Measure(
@@ -205,27 +308,45 @@ for _one in (
         *(lambda said: brier(*said), in_digits, "lower", _by_shares(lambda share: 1 - np.sum(share**2))),
     ),
     Measure(
-        *("ece", "classes", "Calibration error", "How far confidence and accuracy lie apart, on average."),
+        *("ece", "classes", "ECE", "Calibration error: how far confidence and accuracy lie apart, on average."),
         *(lambda said: ece(*said), share),
     ),
     Measure(
-        *("rmse", "numbers", "Typical error (RMSE)"),
-        "Root of the mean squared error, in the target’s own units.",
+        *("roc_auc", "classes", "ROC AUC"),
+        "How often a row of a class gets a higher probability of it than another row. 1 is perfect.",
+        *(lambda said: one_against_rest(areas(*said)[0]), in_digits, "higher", lambda record: (0.5, "by chance")),
+    ),
+    Measure(
+        *("pr_auc", "classes", "PR AUC"),
+        "Average precision: the area under precision over recall. 1 is perfect.",
+        *(lambda said: one_against_rest(areas(*said)[1]), in_digits, "higher", _mean_share),
+    ),
+    Measure(
+        *("rmse", "numbers", "RMSE"),
+        "Typical error: the root of the mean squared error, in the target’s own units.",
         *(lambda said: float(np.sqrt(np.mean(said.error**2))), in_digits, "lower", _mean_alone),
     ),
     Measure(
-        *("ll_mixture", "numbers", "Log-likelihood"),
-        "Mean of ln(density at the true value), in nats. Higher is better.",
-        *(lambda said: float(np.mean(said.log_mixture)), in_digits, "higher", _one_curve),
+        *("mae", "numbers", "MAE", "Mean absolute error, in the target’s own units."),
+        *(lambda said: float(np.mean(np.abs(said.error))), in_digits),
     ),
     Measure(
-        *("ll_gaussian", "numbers", "Log-likelihood (Gaussian)"),
+        *("r2", "numbers", "R²", "Share of the variance of the target that is explained. 1 is perfect."),
+        *(r2, in_digits, "higher", lambda record: (0.0, "always answering the mean")),
+    ),
+    Measure(
+        *("ll_mixture", "numbers", "NLL"),
+        "Surprise: the mean of −ln(density at the true value), in nats per row. Lower is better.",
+        *(lambda said: float(np.mean(said.log_mixture)), in_negative, "higher", _one_curve),
+    ),
+    Measure(
+        *("ll_gaussian", "numbers", "NLL (Gaussian)"),
         "The same under one normal curve with the prediction’s mean and deviation.",
-        *(lambda said: float(np.mean(said.log_gaussian)), in_digits, "higher"),
+        *(lambda said: float(np.mean(said.log_gaussian)), in_negative, "higher"),
     ),
     *(
         Measure(
-            *(f"coverage_{level}", "numbers", f"Coverage at {level} %"),
+            *(f"coverage_{level}", "numbers", f"coverage at {level} %"),
             f"Rows whose true value lies inside their {level} % interval.",
             *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal"),
             lambda record, level=level: (level / 100, "if honest"),

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leadline.metrics import chance_band
+
 if TYPE_CHECKING:  # matplotlib takes longer to import than the rest together, and few calls draw
     from matplotlib.axes import Axes
 else:
@@ -43,7 +45,7 @@ def plot_depth(ax: Axes, pmf: np.ndarray, prior: np.ndarray | None = None) -> Ax
     ax.bar(depth, pmf, width=0.5, color=POSTERIOR_COLOUR, label="posterior q(L)")
     for k in depth[pmf >= 0.005] if n <= 12 else []:  # more numbers would run into each other
         ax.annotate(f"{pmf[k]:.2f}", (k, pmf[k]), ha="center", va="bottom", fontsize=8)
-    ax.set(xlabel="hidden layers L", ylabel="probability", ylim=(0, 1.2), xlim=(-0.6, n - 0.4))
+    ax.set(xlabel="depth L: hidden layers beyond the first", ylabel="probability", ylim=(0, 1.2), xlim=(-0.6, n - 0.4))
     ax.set_xticks(depth[:: -(-n // 12)])
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.legend(frameon=False, loc="upper center", ncols=2)
@@ -120,17 +122,20 @@ def _blend(probabilities: np.ndarray, colours: Sequence[Any]) -> np.ndarray:
 def plot_reliability(ax: Axes, rows: np.ndarray, confidence: np.ndarray, right: np.ndarray) -> Axes:
     """Accuracy against confidence, bin by bin (`metrics.reliability`); on the diagonal the probabilities are honest.
 
-    The areas of the dots are the bins' shares of the rows.
+    The areas of the dots are the bins' shares of the rows. The grey bars are where at least 95 of 100 dots lie if
+    the probabilities are honest: the binomial distribution of as many rows.
     """
     some = rows > 0
+    low_end, high_end = chance_band(rows[some], confidence[some])
+    ax.vlines(confidence[some], low_end, high_end, color=GUIDE_COLOUR, linewidth=6, alpha=0.35, zorder=0)
     ax.plot([0, 1], [0, 1], color=GUIDE_COLOUR, linewidth=1, zorder=1)
     ax.vlines(confidence[some], confidence[some], right[some], color=POSTERIOR_COLOUR, linewidth=1, alpha=0.7, zorder=2)
-    dots = {"color": POSTERIOR_COLOUR, "edgecolors": "white", "linewidths": 0.6, "zorder": 3}
+    dots = {"color": POSTERIOR_COLOUR, "edgecolors": "white", "linewidths": 0.6, "zorder": 3, "clip_on": False}
     ax.scatter(confidence[some], right[some], s=12 + 260 * rows[some] / rows.sum(), **dots)
-    low = max(0.0, min(confidence[some].min(), right[some].min()) - 0.05)
+    low = max(0.0, min(confidence[some].min(), right[some].min(), low_end.min()) - 0.05)
     ax.set(xlabel="confidence", ylabel="accuracy", xlim=(low, 1.03), ylim=(low, 1.03), aspect="equal")
-    ax.locator_params(nbins=7)
-    return ax
+    ax.locator_params(nbins=6)
+    return _in_percent(ax)
 
 
 def plot_coverage(ax: Axes, level: np.ndarray, observed: np.ndarray, n_rows: int) -> Axes:
@@ -146,6 +151,15 @@ def plot_coverage(ax: Axes, level: np.ndarray, observed: np.ndarray, n_rows: int
     ax.text(0.04, 0.96, "too cautious", va="top", color=INK, alpha=0.6, fontsize=9)
     ax.text(0.96, 0.04, "too sure", ha="right", color=INK, alpha=0.6, fontsize=9)
     ax.set(xlabel="level of the interval", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    return _in_percent(ax)
+
+
+def _in_percent(ax: Axes) -> Axes:
+    """Shares of 1 as they are written elsewhere."""
+    from matplotlib.ticker import PercentFormatter
+
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
     return ax
 
 
@@ -247,7 +261,7 @@ def _plot_free_energy(ax: Axes, epoch: np.ndarray, terms: dict[str, np.ndarray])
     for name, values in reversed(terms.items()):  # the sum above its parts
         ax.plot(epoch, values, color=TERMS[name][1], linewidth=2 if name == "free_energy" else 1.3)
     _label_ends(ax, [(float(values[-1]), *TERMS[name]) for name, values in terms.items()])
-    ax.set_ylabel("nats")
+    ax.set_ylabel("nats, all training rows")
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]], gap: float = 0.08) -> None:
@@ -277,7 +291,7 @@ def _plot_depth_history(ax: Axes, epoch: np.ndarray, means: np.ndarray, stds: np
     ax.plot(epoch, mean, color=POSTERIOR_COLOUR, linewidth=2.2)
     ax.set_ylim(0, max(1.0, 1.1 * float(max((mean + std).max(), means.max()))))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    ax.set_ylabel("depth E[L] ± sd")
+    ax.set_ylabel("depth E[L] ± sd, hidden layers")
 
 
 def _plain(value: float, _: Any = None) -> str:

@@ -17,6 +17,7 @@ ROOMS = [
         "inference",
         "metrics",
         "plots",
+        "prediction_plots",
         "files",
         "datasets",
         "training",
@@ -61,12 +62,23 @@ INSIDE = {
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
         *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
-    "estimators": ["said", "encoder", "checks", "base", "classifier", "regressor", "", "loading"],
-    "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds", "tables"),
-        *("baselines", "comparison", "compare", ""),
+    "estimators": [
+        "said",
+        "encoder",
+        "checks",
+        "base",
+        "shuffling",
+        "inspection",
+        "classifier",
+        "regressor",
+        "",
+        "loading",
     ],
-    "report": ["words", "web", "page", "summary", "reproduction", "uci", "comparison", ""],
+    "studies": [
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
+        *("inspection", "tables", "baselines", "comparison", "compare", ""),
+    ],
+    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from leadline import plots
+from leadline import plots, prediction_plots
+from leadline.metrics import chance_band
 
 
 @pytest.fixture
@@ -240,7 +241,75 @@ def test_many_depths_leave_room_between_the_ticks(axes):
 def test_a_bin_without_rows_is_not_drawn(axes):
     rows, confidence, right = np.array([0, 30, 10]), np.array([np.nan, 0.6, 0.9]), np.array([np.nan, 0.5, 1.0])
     ax = plots.plot_reliability(axes[0], rows, confidence, right)
-    lines, dots = ax.collections
+    chance, lines, dots = ax.collections
+    low, high = chance_band(rows[1:], confidence[1:])
+    ends = [segment[:, 1].tolist() for segment in chance.get_segments()]
+    np.testing.assert_allclose(ends, np.stack([low, high], axis=1))
     np.testing.assert_allclose(dots.get_offsets(), [[0.6, 0.5], [0.9, 1.0]])
     assert len(lines.get_segments()) == 2
     assert dots.get_sizes()[0] > dots.get_sizes()[1]
+
+
+def test_shares_are_written_in_percent(axes):
+    level = np.array([0.1, 0.5, 0.9])
+    ax = plots.plot_coverage(axes[0], level, level, 100)
+    ax.figure.draw_without_rendering()
+    assert "100 %" in words(ax.get_yticklabels())
+
+
+def test_the_largest_twenty_importances_are_bars_with_their_errors(axes):
+    rise = np.arange(30) / 30
+    ax = prediction_plots.plot_importance(axes[0], [f"$c_{i}" for i in range(30)], rise, rise / 10)
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(rise[:9:-1])
+    assert words(ax.get_yticklabels())[:2] == ["$c_29", "$c_28"]
+    ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
+    np.testing.assert_allclose(ends[0], [0.9 * 29 / 30, 1.1 * 29 / 30])
+
+
+def test_a_dependence_has_a_band_of_two_deviations_that_stays_a_probability(axes):
+    mean, deviation = np.array([[0.1], [0.5], [0.9]]), np.array([[0.1], [0.1], [0.01]])
+    given = {"outputs": ["a"], "some": [0]}
+    ax = prediction_plots.plot_dependence(axes[0], "x", [1.0, 2.0, 4.0], mean, deviation, **given)
+    assert band_at(ax, 2.0) == pytest.approx((0.3, 0.7))
+    assert band_at(ax, 1.0) == pytest.approx((0, 0.3))
+    ax = prediction_plots.plot_dependence(axes[1], "x", ["$u", "_v", "w"], mean, deviation, **given, in_order=False)
+    np.testing.assert_allclose(ax.collections[0].get_segments()[1][:, 1], [0.3, 0.7])
+    assert words(ax.get_xticklabels()) == ["$u", "_v", "w"]
+
+
+def test_of_many_classes_those_that_move_most_are_drawn():
+    one, other = np.zeros((3, 6)), np.zeros((3, 6))
+    one[0, 4], other[1, 1], one[2, 0], other[0, 5], one[0, 3] = 0.9, 0.8, 0.7, 0.6, 0.1
+    assert prediction_plots.moving([one, other]) == [0, 1, 4, 5]
+    assert prediction_plots.moving([np.zeros((3, 2))]) == [1]
+    assert prediction_plots.moving([np.zeros((3, 1))]) == [0]
+
+
+def test_the_validation_part_is_drawn_network_by_network_with_the_ends(axes):
+    nll = np.linspace(3, 1, 40)[:, None] + np.array([0.0, 0.5, 0.5, 0.6, 9.0])
+    ends = {"training rows": 0.4, "test rows": 0.8}
+    ax = prediction_plots.plot_learning(axes[0], {"validation_nll": nll.tolist()}, 400, ends)
+    *single, middle, training, test = ax.lines
+    assert len(single) == 5
+    np.testing.assert_allclose(middle.get_ydata(), nll[:, 1])
+    assert (training.get_ydata()[0], test.get_ydata()[0]) == (0.4, 0.8)
+    low, high = ax.get_ylim()
+    assert low < 0.4
+    assert nll[2, 1] < high < 9
+    assert ax.get_ylabel() == "NLL, nats per row"
+
+
+def test_the_parts_of_the_uncertainty_add_up_row_by_row(axes):
+    noise, weights, depth = np.array([0.3, 0.1]), np.array([0.2, 0.0]), np.array([0.1, 0.05])
+    ax = prediction_plots.plot_uncertainty(axes[0], noise, weights, depth, "nats")
+    assert [area.get_label() for area in ax.collections] == ["depth", "weights", "noise"]
+    assert band_at(ax, 75, 2) == pytest.approx((0.3, 0.6))
+    assert band_at(ax, 25, 2) == pytest.approx((0.05, 0.15))
+
+
+def test_a_roc_curve_goes_from_none_to_all(axes):
+    p = np.array([0.9, 0.6, 0.4, 0.1])
+    ax = prediction_plots.plot_roc(axes[0], np.stack([1 - p, p], axis=1), np.array([1, 0, 1, 0]), ["_no", "$yes"])
+    _, curve = ax.lines
+    np.testing.assert_allclose(curve.get_xydata(), [[0, 0], [0, 50], [50, 50], [50, 100], [100, 100]])
+    assert words(ax.get_legend().get_texts()) == ["$yes: 0.750"]

@@ -221,7 +221,7 @@ def test_a_likelihood_for_counts_is_one_file(package):
     assert record["settings"]["noise"] == "counts"
     assert np.isfinite([record["rmse"], record["ll_mixture"], record["ll_gaussian"]]).all()
     assert 0 <= record["coverage_50"] <= record["coverage_95"] <= 1
-    assert "Log-likelihood" in page
+    assert "ln(density at the true value)" in page
     table = np.genfromtxt(predictions.splitlines(), delimiter=",", names=True)
     assert (table["count"] > 0).all()
     np.testing.assert_array_less(table["low_90"], table["high_90"])

@@ -23,7 +23,7 @@ from leadline.files.directories import CHECKPOINTS, RECORD, output, put_results
 from leadline.files.lines import METRICS, NotWrittenWarning
 from leadline.files.ours import is_ours
 from leadline.files.records import Record, record_file
-from leadline.report.summary import summarise
+from leadline.report.summary import entry, summarise
 from leadline.training.interruption import Interruption
 from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
@@ -108,7 +108,7 @@ def conclude(
     put_results(out, {**beside, RECORD: record_file(record)}, None if record.interrupted else checkpoints)
     if not quiet:
         wrote = " and ".join(str(out / name) for name in (*beside, RECORD))
-        say(*summarise(record), f"wrote            {wrote}{more}")
+        say(*summarise(record), entry("wrote", f"{wrote}{more}"))
     if record.interrupted:
         raise KeyboardInterrupt
     clear(checkpoints)

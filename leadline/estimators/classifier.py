@@ -10,7 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_weights
-from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.inspection import InspectedClasses
 from leadline.likelihoods import CategoricalLikelihood, Likelihood
 from leadline.training.problem import Problem
 from leadline.training.trained import Trained
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class DepthClassifier(ClassifierMixin, DepthEstimator):
+class DepthClassifier(ClassifierMixin, InspectedClasses):
     """A Bayesian neural network that learns its own depth, for classes.
 
     Parameters

@@ -10,7 +10,8 @@ from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_number, check_size
-from leadline.estimators.base import DepthEstimator, axes_or_new, estimator
+from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, EitherNoiseLikelihood, GaussianLikelihood, NumberLikelihood
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class DepthRegressor(RegressorMixin, DepthEstimator):
+class DepthRegressor(RegressorMixin, InspectedNumbers):
     """A Bayesian neural network that learns its own depth, for a number, or several, with learned noise.
 
     The targets are standardised inside; everything that is predicted, and the free energy, is in their own units. With
@@ -173,7 +174,7 @@ class DepthRegressor(RegressorMixin, DepthEstimator):
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
         error, mixture, gaussian, level = self._by_mixture(Mixture.said_of, X, y).T
         shift = np.log(self.y_scale_)
-        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level)
+        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level, np.asarray(y, float))
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)

@@ -75,6 +75,17 @@ class Column:
         """Float64 [rows, features], and what is to be said about the rows."""
         return self._levels_of(column, reading) if self.kind == "category" else self._numbers_of(column, reading)
 
+    def values(self, column: Any, reading: Reading) -> np.ndarray:
+        """As they are understood: numbers, days, or text; NaN, NaT or None where one is missing."""
+        if self.kind == "category":
+            return np.array([text or None for text in texts(column, reading, means_something=self.levels)], object)
+        values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)
+        if self.kind == "number":
+            return np.where(missing, np.nan, values)
+        of_day = np.floor(np.where(missing, 0, values)).astype("datetime64[D]")
+        of_day[missing] = np.datetime64("NaT")
+        return of_day
+
     def _numbers_of(self, column: Any, reading: Reading) -> tuple[np.ndarray, list[str]]:
         """A number as it is; a date in days, and where it stands in its cycles."""
         values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)

@@ -69,6 +69,23 @@ class Record:
     history: dict[str, Any] | None = None
     reliability: dict[str, Any] | None = None
     coverage_curve: dict[str, Any] | None = None
+    # What it goes by (`studies/inspection.py`), from the test part; lists of its rows have at most a thousand
+    errors: dict[str, float] | None = None
+    """Standard errors of the measures, by their names."""
+    train_nll: float | None = None
+    """Nats per row, of all networks together, on rows that they were trained on."""
+    confusion: dict[str, Any] | None = None
+    """For every class its rows, those predicted, those right, its areas; and pairs that are taken for each other."""
+    predictions: dict[str, Any] | None = None
+    """Truths, means and the ends of 90 % intervals."""
+    importance: dict[str, Any] | None = None
+    """The rise of the NLL for every column that is shuffled, nats per row, with standard errors."""
+    dependence: list[dict[str, Any]] | None = None
+    """Mean predictions for values of the most important columns, and deviations of single networks from them."""
+    uncertainty: dict[str, Any] | None = None
+    """Of every row by noise, weights and depth: nats for classes, variances for numbers."""
+    hardest: list[dict[str, Any]] | None = None
+    """The most uncertain and the most surprising rows, and whether more data would help."""
     # The problem
     omega: float | None = None
     name: str | None = None

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Int, Key, UInt32
+import scipy.special
+from jaxtyping import Array, Float, Int, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.numerics import AnyArray
@@ -15,7 +16,7 @@ from leadline.inference import native, predict
 from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, calibrate, no_calibration
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
-from leadline.inference.montecarlo import by_rows
+from leadline.inference.montecarlo import MOST_NUMBERS, by_rows
 from leadline.likelihoods import NumberLikelihood
 from leadline.likelihoods.mixture import ClassMixture, Mixture
 
@@ -102,6 +103,31 @@ class Restarts:
             each = predict.predict(models, x, n_samples=n, key=keys)
             return ClassMixture(np.full(len(each), 1 / len(each)), each)
         return predict.mixture(models, x, n_samples=n, key=keys)
+
+    def means_of_draws(
+        self, x: np.ndarray, group: Int[np.ndarray, " rows"]
+    ) -> tuple[Float[np.ndarray, " draws"], Float[np.ndarray, "draws groups outputs"]]:
+        """What single draws of restart, weights and depth predict: the share of each, and its mean over the rows of
+        every group (0, 1, ..., in order), of the class probabilities (not softened) or of the means of the numbers."""
+        q, n = predict.depth_masses(self.models), self.samples_each
+        some = q.sum(axis=0) > 0
+        share = np.full(len(q), 1 / len(q)) if self.share is None else self.share
+        share = np.repeat(share[:, None, None] * q[:, None, some] / n, n, axis=1).ravel()
+        of_row = predict.numbers_of_row(self.models, n) * self.models.likelihood.n_outputs
+        at_once, sums = max(1, MOST_NUMBERS // of_row), []
+        for start in range(0, len(x), at_once):
+            rows = slice(start, start + at_once)
+            if isinstance(self.models.likelihood, NumberLikelihood):
+                means = self.mixture(x[rows]).mean
+            else:
+                outputs = predict.sample_outputs(self.models, x[rows], n_samples=n, key=self.keys())[:, :, some]
+                means = scipy.special.softmax(outputs, axis=-1).reshape(-1, *outputs.shape[3:])
+            groups, first = np.unique(group[rows], return_index=True)
+            sums.append((groups, np.add.reduceat(means, first, axis=1, dtype=float)))
+        total = np.zeros((len(share), group[-1] + 1, sums[0][1].shape[2]))
+        for groups, of_groups in sums:
+            total[:, groups] += of_groups
+        return share, total / np.bincount(group)[:, None]
 
     def by_mixture(self, function: Callable[..., np.ndarray], x: np.ndarray, *columns: np.ndarray) -> np.ndarray:
         """`function(mixture, *columns)` for the distributions predicted for x, a bounded number of rows at a time."""

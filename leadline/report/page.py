@@ -2,27 +2,28 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from leadline import metrics, plots
 from leadline._checks import refusing
 from leadline.files.directories import write_named
 from leadline.files.records import Record
 from leadline.report import words
+from leadline.report.pictures import pictures
 from leadline.report.web import as_svg, canvas, drawing, rendered
 
 
 def page(record: Record) -> str:
     """The record of a fit to a table or to the spiral, for someone who has not met the library before."""
     with drawing():
-        drawn = {"calibration": _calibration(record), "pictures": _pictures(record)}
+        drawn = {"calibration": _calibration(record), "pictures": pictures(record)}
     given = {"record": record, "content": record.to_json(), "pmf": np.array(record.depth_pmf)}
     columns: dict[str, list[str]] = {}
     for column in record.columns or []:
         columns.setdefault(column["words"], []).append(column["name"])
-    given["columns"] = columns
+    given |= {"columns": columns, "errors": record.errors or {}, "by_class": _by_class(record)}
     return rendered("page.html", **given, **drawn, words=words, metrics=metrics, repr=repr)
 
 
@@ -33,20 +34,26 @@ def write_page(record: Record, path: Path) -> Path:
     return write_named(path, text)
 
 
-# Pictures
+MOST_CLASSES = 20
+"""In a table of classes: of more, those of which the smallest share is found."""
 
 
-def _pictures(record: Record) -> dict[str, Markup]:
-    pictures = {}
-    if words.is_learned(record):
-        ax, prior = canvas(), np.array(record.depth_prior_pmf) if record.depth_prior_pmf else None
-        plots.plot_depth(ax, np.array(record.depth_pmf), prior).set_xlabel("hidden layers beyond the first, L")
-        pictures["depth"] = as_svg(ax, "depth", f"Bars of the depth. {words.depth_in_words(record)}")
-    if record.history:
-        energy, learning = plots.plot_history((canvas(), canvas()), record.history, record.epochs)
-        pictures["energy"] = as_svg(energy, "energy", "Lines of the free energy and its parts over the epochs.")
-        pictures["learning"] = as_svg(learning, "learning", "Line of the expected depth over the epochs.")
-    return pictures
+def _by_class(record: Record) -> list[dict[str, Any]]:
+    """Every class with its rows, and what of them is found; with no row, of no class is there anything to say."""
+    given = record.confusion
+    if not given or not record.classes:
+        return []
+    names = ("rows", "predicted", "right", "roc_auc", "pr_auc")
+    lines: list[dict[str, Any]] = [
+        dict(zip(names, line, strict=True)) for line in zip(*(given[name] for name in names), strict=True)
+    ]
+    for name, line in zip(record.classes, lines, strict=True):
+        line["name"] = str(name)
+        line["recall"] = line["right"] / line["rows"] if line["rows"] else None
+        line["precision"] = line["right"] / line["predicted"] if line["predicted"] else None
+    if len(lines) <= MOST_CLASSES:
+        return lines
+    return sorted((one for one in lines if one["rows"]), key=lambda one: one["recall"])[:MOST_CLASSES]
 
 
 def _calibration(record: Record) -> dict[str, str] | None:
@@ -59,10 +66,14 @@ def _calibration(record: Record) -> dict[str, str] | None:
         verdict = "chance explains the difference"
         if abs(sure - accuracy) > chance:
             verdict = f"too {'sure' if sure > accuracy else 'cautious'}, by more than chance explains"
-        said = f"It was right for {100 * accuracy:.1f} % of the rows, {100 * sure:.1f} % sure on average: {verdict}."
+        share_right, confident = (metrics.in_percent(100 * share) for share in (accuracy, sure))
+        said = f"It was right for {share_right} of the rows, {confident} sure on average: {verdict}."
         plots.plot_reliability(ax, rows, confidence, right)
-        svg = as_svg(ax, "reliability", f"Dots of accuracy against confidence. {said}")
-        caption = "How often it is right against how sure it was; a larger dot is more rows. On the line the two agree;"
+        picture = as_svg(ax, "reliability", f"Dots of accuracy against confidence. {said}")
+        caption = (
+            "How often it is right against how sure it was; a larger dot is more rows. Of honest probabilities at "
+        )
+        caption += "least 95 of 100 dots lie on their grey bars (binomial chance). On the line the two agree;"
     elif record.coverage_curve and record.n_test:
         level, observed = (np.array(record.coverage_curve[key], float) for key in ("level", "observed"))
         n, k = record.n_test, int(np.argmin(np.abs(level - 0.9)))
@@ -70,11 +81,12 @@ def _calibration(record: Record) -> dict[str, str] | None:
         verdict = "as many as they should, as far as chance lets one see"
         if abs(observed[k] - level[k]) > chance:
             verdict = f"too {'few' if observed[k] < level[k] else 'many'}, by more than chance explains"
-        held = f"{100 * observed[k]:.1f} % of the true values"
+        held = f"{metrics.share(observed[k])} of the true values"
         said = f"The intervals that should hold {100 * level[k]:.0f} % held {held}: {verdict}."
         plots.plot_coverage(ax, level, observed, n)
-        svg = as_svg(ax, "coverage", f"Line of the share of rows inside against the level of the interval. {said}")
-        caption = "How many true values lie inside the intervals. Honest ones keep to the grey band;"
+        picture = as_svg(ax, "coverage", f"Line of the share of rows inside against the level of the interval. {said}")
+        caption = "How many true values lie inside the intervals. At each level, honest ones keep to the grey band 95 "
+        caption += "times in 100 (two binomial errors);"
     else:
         return None
-    return {"words": said, "svg": svg, "caption": caption}
+    return {"words": said, "svg": picture, "caption": caption}

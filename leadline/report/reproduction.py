@@ -239,7 +239,7 @@ def draw_priors(left: Axes, right: Axes) -> None:
             exact = np.asarray(figure_3()[name][depth].log_masses(len(paper)))
             style = {"color": FAMILIES[depth].colour, "linewidth": 1.2, "label": f"ours, {_name(depth)}"}
             ax.plot(paper["depth"], exact, ".-", **style)
-        ax.set(xlabel="hidden layers L", ylabel="log mass", title=title)
+        ax.set(xlabel="depth L", ylabel="log mass", title=title)
     left.legend(frameon=False, fontsize=9)
 
 
@@ -254,5 +254,5 @@ def draw_recipes(left: Axes, right: Axes, table: DataFrame) -> None:
     right.axhline(np.log(2), color=PAPER_COLOUR, linewidth=1, linestyle=":")
     right.text(0.02, np.log(2), "guessing", transform=right.get_yaxis_transform(), va="bottom", color="#717581")
     left.set(xlabel="rotation speed ω", ylabel="test accuracy (%)", ylim=(None, 101))
-    right.set(xlabel="rotation speed ω", ylabel="test NLL (nats per point)", yscale="log")
+    right.set(xlabel="rotation speed ω", ylabel="test NLL (nats per row)", yscale="log")
     right.legend(*left.get_legend_handles_labels(), frameon=False, loc="lower right")

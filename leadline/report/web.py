@@ -1,17 +1,19 @@
 """What all pages share: templates, and pictures that take the colours and the fonts of the page."""
 
 import re
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateRuntimeError
 from markupsafe import Markup
 
-from leadline import plots
+from leadline import plots, prediction_plots
 
 _NAMES = {"prior": plots.PRIOR_COLOUR, "depth": plots.POSTERIOR_COLOUR, "guide": plots.GUIDE_COLOUR}
-_NAMES |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR}
+_NAMES |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR, "other": prediction_plots.LINES[3]}
 _INKS = {plots.INK: "currentColor", "#ffffff": "var(--paper)"}
 _INKS |= {colour: f"var(--{name}, {colour})" for name, colour in _NAMES.items()}
 """What a colour of the plots is on the page: its own on white, another one in the dark."""
@@ -33,11 +35,15 @@ def rendered(template: str, **given: Any) -> str:
     return _TOGETHER.sub(lambda found: found[0] if found[1] else found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
-def drawing() -> AbstractContextManager[None]:
+@contextmanager
+def drawing() -> Iterator[None]:
     """Within, pictures are drawn in the style of the page, not in the user's own."""
     from matplotlib import style
 
-    return style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "leadline"}])
+    with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "leadline"}]), warnings.catch_warnings():
+        for kind in (UserWarning, RuntimeWarning):  # a character of no font, or numbers of a stranger's that overflow
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 def canvas(size: tuple[float, float] = (4.4, 3.2)) -> Any:

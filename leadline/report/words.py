@@ -1,5 +1,7 @@
 """Numbers and depths in words."""
 
+from typing import Any
+
 import numpy as np
 
 from leadline.files.records import Record
@@ -75,6 +77,11 @@ def percent(share: float) -> str:
     return "less than 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
+def capital(text: str) -> str:
+    """As it begins a line."""
+    return text[:1].upper() + text[1:]
+
+
 def plural(n: int, noun: str) -> str:
     """So many of a thing."""
     return f"{n:,} {noun}" if n != 1 else f"one {noun.removesuffix('s')}"
@@ -97,6 +104,30 @@ def range_of_widths(by_restart: list[list[int]]) -> list[list[int]]:
 def from_to(numbers: list[int], words: str) -> str:
     """One number, or the least and the most."""
     return str(numbers[0]) if min(numbers) == max(numbers) else f"{min(numbers)}{words}{max(numbers)}"
+
+
+PARTS = {"noise": "noise", "weights": "that of the weights", "depth": "that of the depth"}
+"""Of the uncertainty."""
+
+
+def value(thing: Any) -> str:
+    """A class, or a number in a few digits."""
+    return f"{thing:,.4g}" if isinstance(thing, float) else str(thing)
+
+
+def shares_of_uncertainty(record: Record) -> dict[str, float]:
+    """Of the parts, on average over the test rows; the largest first."""
+    given = record.uncertainty or {}
+    parts = {name: float(np.nanmean(np.array(given[name], float))) for name in ("noise", "weights", "depth")}
+    total = sum(parts.values()) or 1.0
+    return {name: part / total for name, part in sorted(parts.items(), key=lambda item: -item[1])}
+
+
+def shares_of_row(row: dict[str, Any]) -> dict[str, float]:
+    """Of the parts of one row's uncertainty."""
+    parts = {name: float(row[name] or 0.0) for name in ("noise", "weights", "depth")}
+    total = sum(parts.values()) or 1.0
+    return {name: part / total for name, part in parts.items()}
 
 
 def markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:

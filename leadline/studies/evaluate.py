@@ -107,10 +107,11 @@ def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
         calibration = restarts.calibration
         assert calibration is not None
         share, spread = calibration.share, calibration.spread
-        scale = 1.0 if problem.units is None else problem.units.y_scale
+        mean, scale = (0.0, 1.0) if problem.units is None else (problem.units.y_mean, problem.units.y_scale)
         shift = np.log(scale)
-        error, mixture, gaussian, level = _said_by_restarts(restarts, *_test(problem))
-        said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level)
+        x, y = _test(problem)
+        error, mixture, gaussian, level = _said_by_restarts(restarts, x, y)
+        said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level, mean + scale * y)
         more = {"spread": float(spread[0]), "largest_share": float(share.max())}
         if calibration.nll is not None:
             more["validation_ll"] = float(-calibration.nll - shift)

@@ -43,9 +43,9 @@ def draw(fit: Fit) -> bytes:
     plots.plot_depth(middle, np.array(record.depth_pmf), prior)
     plots.plot_reliability(right, *metrics.reliability(*fit.said[:2]))
     accuracy, nll, ece = (record.measures[name] for name in ("accuracy", "nll", "ece"))
-    left.set_title(f"spiral, omega = {record.omega:g}: test accuracy {accuracy:.1f}%", fontsize=11)
+    left.set_title(f"spiral, omega = {record.omega:g}: test accuracy {metrics.in_percent(accuracy)}", fontsize=11)
     middle.set_title(f"depth {record.depth_mean:.2f} ± {record.depth_std:.2f}", fontsize=11)
-    right.set_title(f"test NLL {nll:.3f}, calibration error {100 * ece:.1f}%", fontsize=11)
+    right.set_title(f"test NLL {nll:.3f}, ECE {metrics.share(ece)}", fontsize=11)
     restarts = f"{record.n_restarts} restarts of " if record.n_restarts > 1 else ""
     figure.suptitle(f"recipe {record.recipe}, depth {record.depth}, {restarts}{record.epochs} epochs", fontsize=10)
     return picture(figure, dpi=120)

@@ -21,6 +21,7 @@ from leadline.files.records import Record
 from leadline.inference.model import run_model
 from leadline.studies.evaluate import make_record
 from leadline.studies.folds import kept_apart
+from leadline.studies.inspection import inspected
 from leadline.training.pace import MIN_LOOKS, MIN_STEPS, SCHEDULED
 from leadline.training.settings import Settings, options
 
@@ -180,6 +181,11 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "seconds": round(estimator.fit_seconds_, 3),
         "interrupted": estimator.interrupted_ or None,
         **_curves(said, parts.y_test),
+        **inspected(
+            *(estimator, (parts.x, parts.y), (parts.x_test, parts.y_test), said),
+            target=fmt.target,
+            places=parts.rows_test,
+        ),
         **_learned(estimator, LEARNED),
         "depth_pmf": estimator.depth_pmf_.tolist(),
         "depth_prior_pmf": _prior(estimator, len(estimator.depth_pmf_)),

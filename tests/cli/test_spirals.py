@@ -15,7 +15,7 @@ from tests.tolerances import MANY_SUMS
 LEADLINE = [str(Path(sys.executable).with_name("leadline"))]
 SCHEMA = {
     "recipe", "depth", "omega", "seed", "epochs", "width", "temperature", "n_restarts", "n_test",
-    "accuracy", "nll", "brier", "ece",
+    "accuracy", "nll", "brier", "ece", "roc_auc", "pr_auc",
     "depth_pmf", "depth_mean", "depth_std", "depth_mode", "depth_support",
     "effective_width", "free_energy", "free_energy_terms", "seconds", "device", "version",
     "block", "learning_rate", "batch_size", "compile_seconds",
@@ -48,7 +48,7 @@ def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
     assert set(record) == SCHEMA | {"validation_nll"}
     tried = record["validation_nll"]
     assert record["temperature"] == float(min(tried, key=tried.get))
-    assert f"temperature      {record['temperature']:g} (lowest validation NLL of" in done.stdout
+    assert f"temperature           {record['temperature']:g} (lowest validation NLL of" in done.stdout
     assert record["omega"] == 4
     assert record["epochs"] == 3
     assert record["recipe"] == "written"
@@ -61,7 +61,7 @@ def test_spiral_writes_a_record_and_a_picture_and_never_overwrites(tmp_path):
     shares = terms["weight_kl_by_layer"]
     assert sum(shares["layers"] + shares["heads"]) == pytest.approx(terms["weight_kl"], rel=MANY_SUMS)
     assert (out / "spiral.png").read_bytes().startswith(b"\x89PNG")
-    for words in ("test accuracy", "test nll", "L = 0", "seconds"):
+    for words in ("test accuracy", "test NLL", "L = 0", "seconds"):
         assert words in done.stdout
     assert sorted(path.name for path in out.iterdir()) == ["metrics.jsonl", "record.json", "spiral.png"]
 
@@ -117,7 +117,7 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_record(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert f"leadline: note: `out`: cannot write {tmp_path}: File too large; " in done.stderr
-    assert done.stdout.endswith(f"wrote            {tmp_path / 'record.json'}\n")
+    assert done.stdout.endswith(f"wrote                 {tmp_path / 'record.json'}\n")
     assert json.loads((tmp_path / "record.json").read_text())["seed"] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl", "record.json"]  # no other's picture
 

@@ -154,7 +154,7 @@ def test_regression_in_its_own_units(tmp_path):
         csv.writer(file).writerows(rows)
     done = leadline("fit", tmp_path / "houses.csv", "--target", "price", "--out", tmp_path / "run", *SMALL)
     assert done.returncode == 0, done.stderr
-    assert "test rmse" in done.stdout
+    assert "test RMSE" in done.stdout
     record = json.loads((tmp_path / "run" / "record.json").read_text())
     assert record["task"] == "regression"
     assert 0 <= record["coverage_50"] <= record["coverage_90"] <= record["coverage_95"] <= 1

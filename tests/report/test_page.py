@@ -64,6 +64,7 @@ def common():
     t = np.linspace(0, 1, 20)[:, None] * np.ones(2)
     terms = {"expected_nll": 100 - 50 * t, "depth_kl": 1 + t, "weight_kl": 300 - 99 * t}
     history = {"free_energy": sum(terms.values()), **terms, "depth_mean": 2 * t, "depth_std": 1 - t / 2}
+    history["validation_nll"] = 0.7 - 0.5 * t
     history["depth_support"] = np.stack([0 * t, 3 + 0 * t], axis=-1)
     return {
         "recipe": "leadline", "depth": "normal", "width": 32, "temperature": 0.15, "n_restarts": 2, "epochs": 5000,
@@ -87,6 +88,32 @@ def classification():
         "classes": ["benign", "malignant"], "class_shares": {"benign": 0.627, "malignant": 0.373},
         "accuracy": 97.3684, "nll": 0.07627, "brier": 0.03741, "ece": 0.0187,
         "reliability": {"rows": [0, 14, 100], "confidence": [None, 0.6, 0.98], "right": [None, 0.5, 0.97]},
+        "roc_auc": 0.9931, "pr_auc": 0.9877, "errors": {"accuracy": 1.53, "nll": 0.0213, "roc_auc": 0.00421},
+        "confusion": {"rows": [72, 42], "predicted": [73, 41], "right": [71, 40], "pairs": [[1, 0, 2], [0, 1, 1]],
+                      "roc_auc": [0.9931, None], "pr_auc": [0.995, 0.9877]},
+        **inspected(), "hardest": [
+            {"row": 513, "because": "uncertain, surprising", "truth": "benign", "prediction": "malignant",
+             "probability": 0.61, "nll": 0.942, "noise": 0.3, "weights": 0.15, "depth": 0.3, "missed": False,
+             "verdict": "more data like this would help"},
+            {"row": 7, "because": "surprising", "truth": "unknown", "prediction": "benign", "probability": 0.993,
+             "nll": None, "noise": 0.03, "weights": 0.01, "depth": 0.0, "missed": True,
+             "verdict": "it was sure, and wrong: look at the row"},
+        ],
+        "dependence": [
+            {"column": "clinic", "values": ["Ayr", "Bute", "Cork"], "in_order": False, "outputs": ["malignant"],
+             "mean": [[0.2], [0.4], [0.3]], "deviation": [[0.02], [0.3], [0.01]]},
+            {"column": "area", "values": [143, 250.5, 2501.0], "in_order": True, "outputs": ["malignant"],
+             "mean": [[0.2], [0.4], [0.9]], "deviation": [[0.02], [0.03], [0.2]]},
+        ],
+    }  # fmt: skip
+
+
+def inspected():
+    """What classes and numbers have alike."""
+    return {
+        "train_nll": 0.0512, "uncertainty": {"noise": [0.3, 0.1], "weights": [0.1, 0.05], "depth": [0.01, 0.04]},
+        "importance": {"columns": ["radius", "area", "clinic"], "increase": [0.02, 0.31, -0.001],
+                       "error": [0.01, 0.05, 0.002], "n_rows": 114, "n_repeats": 20},
     }  # fmt: skip
 
 
@@ -96,6 +123,16 @@ def regression():
         "columns": [{"name": "water", "words": "number"}, {"name": "age", "words": "number"}],
         "rmse": 4.9123, "ll_mixture": -2.871, "coverage_50": 0.534, "coverage_90": 0.87, "coverage_95": 0.94,
         "target_std": 16.72, "coverage_curve": {"level": [0.1, 0.5, 0.9], "observed": [0.1, 0.53, 0.7]},
+        "mae": 3.62, "r2": 0.9137, "errors": {"rmse": 0.412, "ll_mixture": 0.0612, "coverage_90": 0.03}, **inspected(),
+        "predictions": {"truth": [20.0, 30.0], "mean": [22.0, 27.5], "low": [15.0, 19.0], "high": [29.0, 36.0]},
+        "hardest": [
+            {"row": 12, "because": "uncertain", "truth": 30.0, "prediction": 27.5, "std": 4.321, "nll": 3.2,
+             "noise": 12.0, "weights": 6.0, "depth": 2.0, "missed": False, "verdict": "no data will help"},
+        ],
+        "dependence": [
+            {"column": "age", "values": [1, 28, 90], "in_order": True, "outputs": ["strength"],
+             "mean": [[10.0], [30.0], [40.0]], "deviation": [[1.0], [0.5], [2.0]]},
+        ],
     }  # fmt: skip
 
 
@@ -155,12 +192,12 @@ def test_a_classification_in_numbers():
     assert "predicts diagnosis from 3 columns and is right for 97.4 % of 114 rows" in read.text
     assert "guessing would be right for 62.7 %" in read.text
     assert "1.98 ± 0.24" in read.text
-    assert read.has_row("97.4 %", "62.7 %", "always answering “benign”")
-    assert read.has_row("0.0763", f"{stats.entropy(shares):.3f}")
+    assert read.has_row("97.4 %", "± 1.5 %", "62.7 %", "always answering “benign”")
+    assert read.has_row("0.0763", "± 0.021", f"{stats.entropy(shares):.3f}")
     assert read.has_row("0.0374", f"{1 - np.sum(shares**2):.3f}")
-    assert read.has_row("Calibration error", "How far confidence and accuracy lie apart, on average.", "1.9 %")
+    assert read.has_row("ECE", "Calibration error: how far confidence and accuracy lie apart, on average.", "1.9 %")
     assert "It was right for 91.2 % of the rows, 93.3 % sure on average: chance explains the difference." in read.text
-    assert read.count("svg") == 4
+    assert read.count("svg") == 10
     for value in ("27.8", "2.68", "468", "498"):
         assert value in read.text
     layers = "first", "13 to 14", "100 %", "L = 1", "9", "100 %", "L = 2", "6 to 7", "96 %", "L = 3", "2", "2 %"
@@ -181,14 +218,88 @@ def test_a_regression_in_numbers():
     assert "typical error of 4.91 on 114 rows" in read.text
     assert "always answering the mean would err by 16.7" in read.text
     baseline = -stats.norm(scale=16.72).entropy()
-    assert read.has_row("−2.87", f"{baseline:.2f}".replace("-", "−"), "one normal curve")
-    for level, share, chance in [(50, "53.4 %", 9), (90, "87.0 %", 6), (95, "94.0 %", 4)]:
+    surprise = "Surprise: the mean of −ln(density at the true value), in nats per row. Lower is better."
+    assert read.has_row("NLL", surprise, "2.87", "± 0.061", f"{-baseline:.2f}", "one normal curve")  # fmt: skip
+    assert read.has_row("RMSE", "Typical error: the root of the mean squared error, in the target’s own units.",
+                        "4.91", "± 0.41", "16.7", "always answering the mean")  # fmt: skip
+    assert read.has_row("0.914", "0.0", "always answering the mean")
+    for level, share, ends in [(50, "53.4 %", "41 to 59"), (90, "87.0 %", "84 to 96"), (95, "94.0 %", "91 to 99")]:
         meaning = f"Rows whose true value lies inside their {level} % interval."
-        assert read.has_row(f"Coverage at {level} %", meaning, share, f"{level} ± {chance} %", "if honest")
+        assert read.has_row(f"Coverage at {level} %", meaning, share, f"{ends} %", "if honest, 95 times in 100")
+    why = "Uncertain: no data will help.", "noise 60 %, weights 30 %, depth 10 %"
+    assert read.has_row("12", "30", "27.5", "± 4.32", "3.20", *why)
+    assert "Outside the 99 % interval, a row should be looked at" in read.text
+    assert read.count("svg") == 10
     assert "should hold 90 % held 70.0 % of the true values: too few, by more than chance explains." in read.text
     assert "DepthRegressor(" in read.text
     assert "Accuracy" not in read.text
     assert "which became" not in read.text
+
+
+def test_what_is_right_and_wrong_of_a_classification():
+    read = Page(page(classification()))
+    assert read.has_row("How often a row of a class gets a higher probability of it than another row. 1 is perfect.",
+                        "0.993", "± 0.0042", "0.500", "by chance")  # fmt: skip
+    assert read.has_row("0.988", "0.373", "by chance")
+    assert read.has_row("benign", "72", "98.6 %", "97.3 %", "0.993", "0.995")  # 71 of 72, 71 of 73
+    assert read.has_row("malignant", "42", "95.2 %", "97.6 %", "–", "0.988")
+    alt = [attributes["aria-label"] for tag, attributes in read.elements if tag == "svg"]
+    assert "Confusion matrix: 111 of 114 rows lie on the diagonal." in alt
+    assert any("The largest: area 0.310, radius 0.0200, clinic −0.00100." in one for one in alt)
+
+
+def test_why_it_is_unsure():
+    read = Page(page(classification()))
+    assert "Of the uncertainty about the test rows, 67 % is noise, 25 % is that of the weights and 8 %" in read.text
+    why = "Uncertain, surprising: more data like this would help.", "noise 40 %, weights 20 %, depth 40 %"
+    assert read.has_row("513", "benign", "malignant", "61.0 % sure", "0.942", *why)
+    look = "Surprising: it was sure, and wrong: look at the row."
+    assert read.has_row("7", "unknown", "benign", "99.3 % sure", "∞", look)
+
+
+@pytest.mark.parametrize("n", [21, 300])
+def test_of_many_classes_the_page_shows_some(n):
+    right = [5] * n
+    right[3] = 2
+    given = {"rows": [5] * n, "predicted": [5] * n, "right": right, "pairs": [[3, 17, 2], [3, 0, 1]],
+             "roc_auc": [0.9] * n, "pr_auc": [0.8] * n}  # fmt: skip
+    names = [f"kind {i}" for i in range(n)]
+    read = Page(page({**classification(), "classes": names, "confusion": given}))
+    assert read.has_row("True", "Predicted", "Rows", "kind 3", "kind 17", "2", "kind 3", "kind 0", "1")
+    assert read.has_row("PR AUC", "kind 3", "5", "40.0 %", "40.0 %")  # the lowest recall comes first
+    assert f"Of {n} classes, those with the lowest recall." in read.text
+    assert read.count("svg") == 9
+    assert "kind 20" not in read.text
+
+
+def test_a_record_without_what_it_goes_by_has_a_page():
+    """As older ones are."""
+    new = (
+        "errors",
+        "confusion",
+        "importance",
+        "dependence",
+        "uncertainty",
+        "hardest",
+        "train_nll",
+        "roc_auc",
+        "pr_auc",
+    )
+    read = Page(page({name: value for name, value in classification().items() if name not in new}))
+    assert read.count("svg") == 5  # the validation part among them
+    assert "±: one standard error" not in read.text
+    for title in ("What it goes by", "Where it is unsure", "Class by class"):
+        assert title not in read.text
+
+
+def test_names_that_no_font_of_matplotlib_has_are_no_warning():
+    record = classification()
+    record["importance"]["columns"] = ["半径", "$\\q$", "_x"]
+    record["classes"] = ["良性", "$\\frac{1}{"]
+    text = page(record)
+    assert "半径" in text
+    assert "良性" in text
+    assert "$\\q$" in text
 
 
 def test_a_spiral_has_a_page_of_what_there_is():
@@ -207,7 +318,8 @@ def test_without_a_test_part_the_page_says_so(kind):
     record = RECORDS[kind]()
     optional = {
         "accuracy", "nll", "brier", "ece", "reliability", "rmse", "ll_mixture", "coverage_50", "coverage_90",
-        "coverage_95", "target_std", "coverage_curve", "n_test", "history", "settings",
+        "coverage_95", "target_std", "coverage_curve", "n_test", "history", "settings", "roc_auc", "pr_auc", "errors",
+        "confusion", "importance", "dependence", "uncertainty", "hardest", "train_nll", "mae", "r2", "predictions",
     }  # fmt: skip
     record = {name: value for name, value in record.items() if name not in optional}
     read = Page(page(record))
@@ -264,7 +376,7 @@ def test_a_fixed_depth_is_not_called_learned():
     read = Page(page(record))
     assert "The depth was fixed beforehand: two hidden layers beyond the first." in read.text
     assert "that it learned" not in read.text
-    assert read.count("svg") == 2  # no picture of the depth, nor of its learning
+    assert read.count("svg") == 8  # no picture of the depth, nor of its learning
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError, metr
 from leadline.estimators import inspection, shuffling
 from tests.tolerances import MANY_SUMS, STANDARD_ERRORS
 
+pytestmark = pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning")  # a column is constant on purpose
+
 SMALL = {"width": 4, "n_restarts": 3, "max_iter": 30, "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

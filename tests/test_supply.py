@@ -26,7 +26,9 @@ def ends(requirement):
 
 def test_every_dependency_has_two_ends():
     extras = [
-        Requirement(text) for name in ("dev", "parquet", "bench") for text in PROJECT["optional-dependencies"][name]
+        Requirement(text)
+        for name in ("dev", "parquet", "bench", "tensorboard", "mlflow")
+        for text in PROJECT["optional-dependencies"][name]
     ]
     for requirement in NEEDED + extras:
         lower, upper = ends(requirement)

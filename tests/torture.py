@@ -75,8 +75,7 @@ def outputs(out: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             found[name] = _untimed(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
-            said = [json.loads(line) for line in path.read_text().splitlines()]
-            found[name] = _untimed(said)
+            found[name] = [_untimed(json.loads(line)) for line in path.read_text().splitlines()]
         elif path.suffix == ".csv" and path.name != OF_TIMES:
             with path.open(newline="") as file:
                 found[name] = [{key: row[key] for key in row if key not in TIMES} for row in csv.DictReader(file)]

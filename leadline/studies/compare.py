@@ -132,7 +132,7 @@ class Contest:
         with self._noting(ConvergenceWarning, f"{name} had not converged when it stopped."):
             estimator.fit(x, y)
             seconds = time.perf_counter() - start
-            if getattr(estimator, "interrupted_", False):
+            if getattr(estimator, "cut_off_", False):
                 raise KeyboardInterrupt
             said = say(estimator, x_kept, y_kept, x, y) if len(y_kept) else None
         learned: dict[str, Any] = {}

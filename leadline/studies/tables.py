@@ -91,7 +91,8 @@ def warn_of_test_part(parts: Parts, task: str) -> None:
     n, said = len(parts.x_test), ""
     unseen = np.setdiff1d(parts.y, parts.y_test) if task == "classification" and n else np.empty(0)
     if 0 < n < FEW_TO_MEASURE_ON:
-        said = f"Only {n} rows are kept apart: what is measured on them says little; give more with a larger `test`."
+        only = "one row is" if n == 1 else f"{n} rows are"
+        said = f"Only {only} kept apart: what is measured on them says little; give more with a larger `test`."
     elif len(unseen):
         said = f"Of class {some(unseen)} no row is kept apart: nothing that is measured says how it is predicted."
     if said:

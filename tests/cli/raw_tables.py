@@ -138,7 +138,7 @@ TABLES: dict[str, Raw] = {
         "tage.csv",
         table(SIZE, with_gaps(dates("%d.%m.%Y"), "-", ""), CLASS, names="size day y"),
         sep=";",
-        columns={"size": "number", "day": "date: time, time of year, day of week; missing -> 2021-05-"},
+        columns={"size": "number", "day": "date: time, time of year, day of week; missing -> 2021-"},
         pandas={"sep": ";"},
     ),
     "days or months": Raw(
@@ -194,14 +194,21 @@ TABLES: dict[str, Raw] = {
         table(SIZE, ["rare", "rarer", *CLASS[2:]], names="size y"),
         columns={"size": "number"},
         flags=("--class-weight", "balanced"),
+        says=("fewer than 5 rows of class rare (1), rarer (1)", "Of class rare, rarer no row is kept apart"),
     ),
-    "tiny": Raw("tiny.csv", table(SIZE[:6], list("ababab"), names="size y"), columns={"size": "number"}),
+    "tiny": Raw(
+        "tiny.csv",
+        table(SIZE[:6], list("ababab"), names="size y"),
+        columns={"size": "number"},
+        says=("`X` has 5 rows", "fewer than 5 rows of class a (2), b (3)", "Only one row is kept apart"),
+    ),
     "wide": Raw(
         "wide.csv",
         table(
             *DRAW.normal(size=(300, 20)).round(3), list("ab" * 10), names=f"{' '.join(f'x{i}' for i in range(300))} y"
         ),
         columns={f"x{i}": "number" for i in range(300)},
+        says=("Only 4 rows are kept apart",),
     ),
     "truth in many words": Raw(
         "truth.csv",

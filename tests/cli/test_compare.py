@@ -16,6 +16,12 @@ from tests.report.test_page import Page
 SMALL = ("--width", 4, "--restarts", 1, "--epochs", 10)
 
 
+@pytest.fixture(autouse=True)
+def a_wide_terminal(monkeypatch):
+    """Whatever these tests are run in."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     """With two classes that a number and a category decide, and a number that the same make up."""

@@ -29,7 +29,7 @@ def test_there_are_enough_of_them():
 def test_a_raw_table_is_read_as_its_owner_would(tmp_path, name):
     raw = TABLES[name]
     path = put(tmp_path, raw)
-    done = leadline("fit", path, "--target", raw.target, "--out", tmp_path / "run", *SMALL, *raw.flags)
+    done = leadline("fit", path, "--target", raw.target, "--out", tmp_path / "run", "--test", 0.2, *SMALL, *raw.flags)
     if raw.refused:
         assert done.refused, done
         assert raw.refused in done.err

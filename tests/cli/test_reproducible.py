@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli import compare, spirals, tables  # noqa: F401
+from leadline.cli import compare, predictions, spirals, tables  # noqa: F401
 from leadline.cli.app import app
 from tests.torture import _write_data, outputs
 

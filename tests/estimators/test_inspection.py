@@ -9,7 +9,7 @@ from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError, metr
 from leadline.estimators import inspection, shuffling
 from tests.tolerances import MANY_SUMS, STANDARD_ERRORS
 
-pytestmark = pytest.mark.filterwarnings("ignore::leadline._checks.DataWarning")  # a column is constant on purpose
+pytestmark = pytest.mark.filterwarnings("ignore:`X` has one value alone in column 2:leadline._checks.DataWarning")
 
 SMALL = {"width": 4, "n_restarts": 3, "max_iter": 30, "random_state": 0}
 RNG = np.random.default_rng(0)

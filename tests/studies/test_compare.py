@@ -41,6 +41,12 @@ def by_hand(values):
     return pytest.approx(mean), pytest.approx(math.sqrt(variance / len(values)))
 
 
+@pytest.fixture(autouse=True)
+def a_wide_terminal(monkeypatch):
+    """Whatever these tests are run in."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture(scope="module")
 def wine():
     return load_wine(return_X_y=True)

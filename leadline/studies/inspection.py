@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leadline import metrics, prediction_plots
-from leadline._checks import DataWarning
+from leadline._checks import DataWarning, UnfinishedWarning
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.inspection import MOST_ROWS, Dependence, hardest, verdict
 from leadline.estimators.said import NoPredictionError
@@ -49,7 +49,12 @@ def inspected(
     """
     if said is None:
         return {}
-    with warnings.catch_warnings(action="ignore", category=DataWarning):  # whoever gave `said` was told of these rows
+    with warnings.catch_warnings():
+        for kind in (
+            DataWarning,
+            UnfinishedWarning,
+        ):  # whoever gave `said` has heard of the rows; the record says the rest
+            warnings.simplefilter("ignore", kind)
         return _inspected(estimator, train, test, said, target, places)
 
 

@@ -3,9 +3,9 @@
     python benchmarks/uci_default.py --data PATH [--splits N] [--large-splits N] [--cores N] [--out results/uci]
     python benchmarks/uci_default.py --compare [--out results/uci]
 
-`DepthRegressor()`, nothing said, on the standard splits, one core a fit; a row per set and split goes to `default.csv` as
-it ends, and rows that are there are not computed again. `--compare` prints, for every set, the differences from
-`normal.csv` on the same splits. Sets with more than 5,000 rows take minutes a split: `--large-splits` are the first few.
+`DepthRegressor()`, nothing said, on the standard splits, one core a fit; a row per set and split goes to `default.csv`
+as it ends, and rows that are there are not computed again. `--compare` prints, for every set, the differences from
+`normal.csv` on the same splits. Sets with more than 5,000 rows take minutes a split: of these, `--large-splits`.
 """
 
 import argparse

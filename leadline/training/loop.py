@@ -193,10 +193,10 @@ def train(
     words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
     sizes = {"recipe": recipe, "block": common.block, "width": common.width}
     likelihoods = _likelihoods_of_runs(likelihood, recipe, shape)
-    draw_models = partial(_draw_models, depths, n_inputs, likelihoods, **sizes, words=words)
+    draw_models = partial(_draw_models, depths, n_inputs, likelihoods, **sizes)
     by_engine = BLOCKS[common.block] is Dense and backend().has_engine
-    by_engine = by_engine and native.suits(draw_models(capacity=1, natively=True), recipe)
-    draw_models = partial(draw_models, natively=by_engine)
+    by_engine = by_engine and native.suits(draw_models(words=words[:1], capacity=1, natively=True), recipe)
+    draw_models = partial(draw_models, words=words, natively=by_engine)
     of_runs = {
         "key": keys_of(fold_in(words, _TRAINING)),
         "temperature": as_float(np.broadcast_to(temperatures, shape).ravel()),

@@ -102,20 +102,23 @@ struct Batch {
     void take(const Rows& data, int table, int n, int n_in, int n_targets, Row row_of) {
         stride = columns = padded(n);
         float *xs = x.at_least(size_t(n_in) * stride), *ys = y.at_least(size_t(n_targets) * stride), *w = weight.at_least(stride);
+        float* q = squares.at_least(size_t(n_in) * stride);
         label.assign(stride, 0);
-        for (int i = 0; i < stride; i++) {
-            const int64_t at = int64_t(table) * data.n_rows + (i < n ? row_of(i) : 0);
-            for (int k = 0; k < n_in; k++) xs[size_t(k) * stride + i] = i < n ? data.x[at * n_in + k] : 0.0f;
-            for (int k = 0; k < n_targets; k++) ys[size_t(k) * stride + i] = i < n && data.y ? data.y[at * n_targets + k] : 0.0f;
-            w[i] = i < n ? (data.weight ? data.weight[at] : 1.0f) : 0.0f;
-            if (i < n && data.label) label[i] = data.label[at];
+        for (int i = 0; i < stride; i += LANES) {
+            int64_t at[LANES];
+            for (int l = 0; l < LANES; l++) at[l] = int64_t(table) * data.n_rows + (i + l < n ? row_of(i + l) : 0);
+            for (int k = 0; k < n_in; k++) {  // a column of so many points is written at once
+                Lanes points;
+                for (int l = 0; l < LANES; l++) points[l] = i + l < n ? data.x[at[l] * n_in + k] : 0.0f;
+                store(xs + size_t(k) * stride + i, points), store(q + size_t(k) * stride + i, points * points);
+            }
+            for (int l = 0; l < LANES; l++) {
+                const bool is = i + l < n;
+                for (int k = 0; k < n_targets; k++) ys[size_t(k) * stride + i + l] = is && data.y ? data.y[at[l] * n_targets + k] : 0.0f;
+                w[i + l] = is ? (data.weight ? data.weight[at[l]] : 1.0f) : 0.0f;
+                if (is && data.label) label[i + l] = data.label[at[l]];
+            }
         }
-        square(n_in);
-    }
-    void square(int n_in) {
-        float *xs = x.data(), *q = squares.at_least(size_t(n_in) * stride);
-#pragma omp simd
-        for (size_t i = 0; i < size_t(n_in) * stride; i++) q[i] = xs[i] * xs[i];
     }
 };
 
@@ -588,8 +591,8 @@ void answer(const Question& q, int run, int block) {
             } else {
                 for (int t = 0; t < n_targets; t++)
                     for (int i = 0; i < n; i++) {
-                        float mean, scale, by_shift, by_raw;
-                        likelihood.moments(output, stride, t, i, mean, scale, by_shift, by_raw);
+                        float mean, scale;
+                        likelihood.moments(output, stride, t, i, mean, scale);
                         if (q.want == COMPONENTS) {
                             q.first[row(s, depth, i) * n_targets + t] = mean;
                             q.second[row(s, depth, i) * n_targets + t] = scale;

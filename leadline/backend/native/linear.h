@@ -5,12 +5,10 @@
 
 #include "random.h"
 
-#if defined(__AVX512F__)
-constexpr int LANES = 16, TILE = 4;
-#elif defined(__AVX__)
-constexpr int LANES = 8, TILE = 2;
+#if defined(__AVX__) && !defined(__AVX512F__)
+constexpr int TILE = 2;
 #else
-constexpr int LANES = 4, TILE = 4;
+constexpr int TILE = 4;
 #endif
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
 typedef float LooseLanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

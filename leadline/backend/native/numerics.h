@@ -5,7 +5,17 @@
 #include <cstdint>
 #include <cstring>
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE_MEMBER inline __attribute__((always_inline))
+#define INLINE static INLINE_MEMBER
+
+// How many numbers a register holds.
+#if defined(__AVX512F__)
+constexpr int LANES = 16;
+#elif defined(__AVX__)
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
+#endif
 
 template <class To, class From>
 INLINE To bits_as(From from) {

@@ -6,22 +6,26 @@ struct Key {
     uint32_t a, b;
 };
 
-INLINE uint32_t rotate(uint32_t y, int distance) { return (y << distance) | (y >> (32 - distance)); }
-
-// The two words that (x, y) become under a key.
-INLINE void threefry(Key key, uint32_t& x, uint32_t& y) {
+// The two words that every (x, y) becomes under a key: one pair, or N pairs of registers in step, since every round waits
+// for the one before.
+template <int N, class Words>
+INLINE void threefry(Key key, Words* x, Words* y) {
     const uint32_t words[3] = {key.a, key.b, key.a ^ key.b ^ 0x1BD11BDAu};
-    x += words[0], y += words[1];
-#define FOUR(p, q, r, s, i)                                                             \
-    x += y, y = rotate(y, p) ^ x, x += y, y = rotate(y, q) ^ x, x += y, y = rotate(y, r) ^ x, \
-    x += y, y = rotate(y, s) ^ x, x += words[(i + 1) % 3], y += words[(i + 2) % 3] + (i + 1)
+#define EACH _Pragma("GCC unroll 8") for (int v = 0; v < N; v++)
+#define ROUND(p) EACH x[v] += y[v], y[v] = ((y[v] << p) | (y[v] >> (32 - p))) ^ x[v];
+#define FOUR(p, q, r, s, i) \
+    ROUND(p) ROUND(q) ROUND(r) ROUND(s) EACH x[v] += words[(i + 1) % 3], y[v] += words[(i + 2) % 3] + (i + 1)
+    EACH x[v] += words[0], y[v] += words[1];
     FOUR(13, 15, 26, 6, 0);
     FOUR(17, 29, 16, 24, 1);
     FOUR(13, 15, 26, 6, 2);
     FOUR(17, 29, 16, 24, 3);
     FOUR(13, 15, 26, 6, 4);
 #undef FOUR
+#undef ROUND
+#undef EACH
 }
+INLINE void threefry(Key key, uint32_t& x, uint32_t& y) { threefry<1>(key, &x, &y); }
 
 INLINE Key fold_in(Key key, uint32_t data) {
     uint32_t x = 0, y = data;
@@ -30,8 +34,8 @@ INLINE Key fold_in(Key key, uint32_t data) {
 }
 
 // The normal quantile of a uniform number of 23 binary digits (Giles 2012, as in XLA).
-INLINE float normal_of(uint32_t x, uint32_t y) {
-    const float whole = float(int32_t((x ^ y) >> 9));
+INLINE float normal_of(uint32_t bits) {
+    const float whole = float(int32_t(bits >> 9));
     const float u = (whole + 0.5f) * 0x1p-22f - 1.0f;
     const float w = -log_of((1.0f - u) * (1.0f + u));
     const float a = w - 2.5f, b = std::sqrt(w) - 3.0f;
@@ -42,12 +46,23 @@ INLINE float normal_of(uint32_t x, uint32_t y) {
     return 1.41421356f * u * (w < 5.0f ? near : far);
 }
 
+typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
+
 // The numbers `start`, `start + 1`, ... of a key.
-INLINE void normals(Key key, uint32_t start, int n, float* out) {
+static inline void normals(Key key, uint32_t start, int n, float* out) {
+    constexpr int STEPS = 4, MANY = STEPS * LANES, BLOCK = 8 * MANY;
+    Words first;
+    for (int l = 0; l < LANES; l++) first[l] = uint32_t(l);
+    alignas(Words) uint32_t bits[BLOCK];
+    for (int begin = 0; begin < n; begin += BLOCK) {
+        const int here = std::min(BLOCK, n - begin);
+        for (int i = 0; i < here; i += MANY) {
+            Words x[STEPS], y[STEPS];
+            for (int v = 0; v < STEPS; v++) x[v] = Words{} + 1u, y[v] = first + (start + uint32_t(begin + i + v * LANES));
+            threefry<STEPS>(key, x, y);
+            for (int v = 0; v < STEPS; v++) x[v] ^= y[v], std::memcpy(bits + i + v * LANES, &x[v], sizeof(Words));
+        }
 #pragma omp simd
-    for (int i = 0; i < n; i++) {
-        uint32_t x = 1, y = start + uint32_t(i);
-        threefry(key, x, y);
-        out[i] = normal_of(x, y);
+        for (int i = 0; i < here; i++) out[begin + i] = normal_of(bits[i]);
     }
 }

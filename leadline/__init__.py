@@ -9,6 +9,7 @@ from leadline._version import __version__
 if TYPE_CHECKING:
     from leadline import callbacks, datasets, metrics
     from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
+    from leadline._registry import PluginWarning, register
     from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
     from leadline.estimators import DepthClassifier, DepthRegressor
     from leadline.estimators.encoder import TableEncoder
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "_checks": "DataWarning InvalidArgumentError UnfinishedWarning",
+    "_registry": "PluginWarning register",
     "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
     "estimators": "DepthClassifier DepthRegressor",
     "estimators.encoder": "TableEncoder",

@@ -12,7 +12,8 @@ import leadline
 PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
-    *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
+    *("_version", "_foreign", "_checks", "_identity", "_discovery", "_registry", "backend", "depth"),
+    *("network", "likelihoods"),
     *(
         "inference",
         "metrics",

@@ -45,10 +45,10 @@ class Settings:
 
     depth: Depth = option(
         "normal",
-        f"Family of q(L): {', '.join(FAMILIES)}; a fixed number of hidden layers; in Python also a pair of depth "
-        "distributions (prior, initial posterior).",
+        f"Family of q(L): {', '.join(FAMILIES.own())}, or one that is registered; a fixed number of hidden layers; in "
+        "Python also a pair of depth distributions (prior, initial posterior).",
     )
-    block: str = option("dense", f"What a layer is: {', '.join(BLOCKS)}.")
+    block: str = option("dense", f"What a layer is: {', '.join(BLOCKS.own())}, or one that is registered.")
     width: int = option(32, "Units per hidden layer.", type=int)
     recipe: str | Recipe = option(
         "leadline",

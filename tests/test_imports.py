@@ -45,6 +45,7 @@ INSIDE = {
         *(
             "model",
             "native",
+            "door",
             "free_energy",
             "recipes",
             "montecarlo",
@@ -61,7 +62,7 @@ INSIDE = {
     ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
+        *("growth", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": [
         "said",

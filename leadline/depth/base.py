@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from leadline._checks import InvalidArgumentError
 from leadline._registry import Registry, is_own
 from leadline.backend.compilation import jit
 
@@ -62,7 +63,8 @@ class DepthDistribution(eqx.Module):
     @classmethod
     def pair(cls, start: Start) -> Pair:
         """p(L) and the q(L) to start from, where the family is asked for by its name."""
-        raise NotImplementedError(f"{cls.__name__} has a name, and needs a `pair` to go with it")
+        must = f"must be a pair of {cls.__name__}, which says of no p(L) and q(L) that go by its name"
+        raise InvalidArgumentError(f"{must}; give it a class method `pair(start)`, or give two of them.", "depth")
 
     @abc.abstractmethod
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:

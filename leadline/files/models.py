@@ -201,8 +201,8 @@ def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[st
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):
-        fields = {one.name: getattr(result["recipe"], one.name) for one in dataclasses.fields(result["recipe"])}
-        # Without what only Python knows: functions are of no use to a prediction.
+        fields = {one.name: getattr(result["recipe"], one.name) for one in dataclasses.fields(Recipe)}
+        # Without what only Python knows: functions, and what a subclass adds, are of no use to a prediction.
         result["recipe"] = {name: fields[name] for name in fields if name not in ("optimiser", "schedule")}
     if isinstance(result["depth"], tuple):
         pair = zip(("prior", "posterior"), result["depth"], strict=True)

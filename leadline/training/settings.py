@@ -119,7 +119,8 @@ class Settings:
 
     def identity(self, problem: Problem) -> str:
         """The one name of such a training: the same for the same rows and settings, whoever asks."""
-        return identity(problem.rows, problem.likelihood, [getattr(self, one.name) for one in fields(self)])
+        named = FAMILIES.get(self.depth) if isinstance(self.depth, str) else None, BLOCKS.get(self.block)
+        return identity(problem.rows, problem.likelihood, [getattr(self, one.name) for one in fields(self)], named)
 
     def in_words(self) -> dict[str, Any]:
         """Under the record's names, as JSON has it."""

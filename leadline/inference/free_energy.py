@@ -60,14 +60,14 @@ def free_energy(
 
     Returns:
         The terms of F, in nats. Where q(L) reaches further than the model stores layers, an error; inside `jax.jit`,
-        which knows no numbers, NaN, and so is every gradient: between compiled steps, `leadline.grow` stores more.
+        which knows no numbers, NaN. Between compiled steps, `leadline.grow` stores more.
     """
     deepest: Any = check_fits("model", model.support()[1], model.capacity)
     if highest is not None and not is_traced(highest) and not is_traced(deepest) and highest < deepest:
         raise InvalidArgumentError(f"must be at least {deepest}, the deepest with mass, got {highest}.", "highest")
     reached = jnp.minimum(deepest if highest is None else highest, model.capacity)
     terms = terms_down_to(reached, model, x, y, key=key, draw=draw, n_data=n_data, row_weight=row_weight)
-    # A factor, so that the gradients are NaN, too: beside `jnp.where` they would be 0, as if all were learned.
+    # A factor, so that the gradients of what has mass are NaN, too; `jnp.where` would make them 0, as at a minimum.
     whole = jnp.where(deepest <= reached, 1.0, jnp.nan)
     return jax.tree.map(lambda term: term * whole.astype(term.dtype), terms)
 

@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array, Float, Key, PyTree
 
+from leadline._registry import Registry, is_own
 from leadline.backend.random import AnyKey
 from leadline.network.layers import Draw, Packable
 
-BLOCKS: "dict[str, type[Block]]" = {}
+BLOCKS = Registry("block")
 """Those that have a name, by it."""
 
 
@@ -20,9 +21,11 @@ class Block(Packable):
     is used at every depth from its own on, the other at its own alone. All blocks but the first have one shape.
     """
 
+    registry: ClassVar[Registry] = BLOCKS
     name: ClassVar[str] = ""
     has_kernel: ClassVar[bool] = False
-    """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head."""
+    """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head. It is said of a class,
+    and not of its subclasses, which do something else."""
 
     parts: ClassVar[tuple[type, ...]] = ()
     """The modules that it is made of: a model file holds these."""
@@ -32,8 +35,10 @@ class Block(Packable):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        if cls.__dict__.get("name"):
-            BLOCKS[cls.name] = cls
+        if "has_kernel" not in vars(cls):
+            cls.has_kernel = False
+        if is_own(cls) and cls.__dict__.get("name"):
+            BLOCKS.data[cls.name] = cls
 
     @abc.abstractmethod
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):

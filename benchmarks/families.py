@@ -6,8 +6,8 @@
 
 The paper says which families it passes over, and why, and takes the discrete normal; it compares with the Poisson
 alone. Here every family starts from a p(L) and a q(L) with the normal's mean and mass at 0 as near as the family has
-them (`pair` of each in leadline/depth/; the Poisson has the mean, the categorical all masses up to depth 10), and is cut
-at the normal's upper quantile. All else is the recipe's.
+them (`pair` of each in leadline/depth/; the Poisson has the mean, the categorical all masses up to depth 10), and is
+cut at the normal's upper quantile. All else is the recipe's.
 
 A recipe and a family become a table, a row per rotation speed and seed; what is in the tables is not trained again, and
 what was cut off goes on. On a GPU all families, speeds and seeds of a recipe are one program; on a CPU each core trains
@@ -130,7 +130,7 @@ def train(sweep: Sweep, out: Path) -> None:
 
 
 def numbers_of(row: Row) -> dict[str, float]:
-    """What is compared: also the dispersion of q(L), and what the recipe minimises: the weight KL at its temperature."""
+    """What is compared; also the dispersion of q(L), and what the recipe minimises (the weight KL at its temperature)."""
     numbers = {}
     for name, text in row.items():
         try:

@@ -1,8 +1,10 @@
 """The families of the paper's discussion against scipy and fifty digits, at the ends of their numbers, and where they
 start."""
 
+import json
 from itertools import pairwise
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -19,11 +21,17 @@ from leadline import (
     NegativeBinomialDepth,
     NormalDepth,
     PoissonDepth,
+    Settings,
+    train,
     truncated,
 )
 from leadline.depth import FAMILIES, Start
 from leadline.depth.base import expectation
 from leadline.depth.matching import normal_facts
+from leadline.files.models import describe, rebuild
+from leadline.inference.predict import depth_masses
+from leadline.inference.recipes import depth_distributions, get_recipe
+from leadline.studies.spiral import spiral_problem
 from tests.depth import reference
 
 LOG_MASS = {"float32": 2e-5, "float64": 1e-9}
@@ -130,10 +138,9 @@ def test_cut_where_scipys_quantile_is(family):
 
 
 @pytest.mark.parametrize("family", TWO_NUMBERS)
-@pytest.mark.parametrize("upper_quantile", [0.975, 1.0])
-def test_never_nan_and_gradients_finite_at_the_ends_of_the_numbers(family, upper_quantile):
+def test_never_nan_and_gradients_finite_at_the_ends_of_the_numbers(family):
     """Raw numbers far beyond what learning reaches, and all in between; also of the family unfrozen there."""
-    structure = jax.tree.structure(family(upper_quantile=upper_quantile))
+    structure = jax.tree.structure(family(upper_quantile=0.975))
 
     @jax.jit
     @jax.vmap
@@ -156,7 +163,7 @@ def test_never_nan_and_gradients_finite_at_the_ends_of_the_numbers(family, upper
 
 
 @pytest.mark.parametrize("family", TWO_NUMBERS)
-@pytest.mark.parametrize("upper_quantile", [0.9, 0.975])
+@pytest.mark.parametrize("upper_quantile", [pytest.param(0.9, marks=pytest.mark.slow), 0.975])
 def test_no_unfrozen_one_has_one_depth_alone(family, upper_quantile):
     """Over the whole plane of numbers a depth beside the most probable one has mass."""
     structure = jax.tree.structure(family(upper_quantile=upper_quantile))
@@ -204,6 +211,30 @@ def least_mass_at_0(family, mean):
         t = mean / (1 - mean / 4) if mean < 2 else 2 * mean
         return np.exp(-t) if t < 4 else np.exp(-2 * mean)
     return 0.0
+
+
+@pytest.mark.parametrize("family", TWO_NUMBERS)
+def test_a_model_file_holds_them(family):
+    """As JSON and tensors, and back to the bit."""
+    tensors = {}
+    for one in family.pair(Start(0.0, 1.8)):
+        described = json.loads(json.dumps(describe(one, "q", tensors)))
+        assert eqx.tree_equal(rebuild(described, tensors), one)
+
+
+@pytest.mark.slow
+def test_all_families_train_side_by_side_in_one_program():
+    """By name, with a recipe that unfreezes and one that does not; every q(L) moves, and all is finite."""
+    problem = spiral_problem(5.0, 1)
+    for recipe in ("published", "leadline"):
+        settings = [Settings(depth=name, recipe=recipe, epochs=10, width=8, n_restarts=1, seed=1) for name in FAMILIES]
+        trained = train([problem] * len(settings), settings)
+        assert np.isfinite(trained.history["free_energy"]).all()
+        masses = depth_masses(trained.model)
+        np.testing.assert_allclose(masses.sum(axis=1), 1, rtol=1e-5)
+        for name, after in zip(FAMILIES, masses, strict=True):
+            _, before = depth_distributions(name, get_recipe(recipe))
+            assert np.abs(np.asarray(before.pmf(len(after))) - after).max() > 1e-4, name
 
 
 def test_a_name_a_label_and_a_colour_of_its_own():

@@ -52,7 +52,6 @@ FAMILIES = {
     "fixed": lambda: FixedDepth(3),
     "negative binomial, truncated": lambda: NegativeBinomialDepth(3.2, 0.8, 0.975),
     "generalised Poisson, narrow, truncated": lambda: GeneralisedPoissonDepth(4.5, -0.6, 0.975),
-    "generalised Poisson, wide": lambda: GeneralisedPoissonDepth(0.6, 0.3),
     "Conway-Maxwell-Poisson, narrow, truncated": lambda: ConwayMaxwellPoissonDepth(3.2, 5.0, 0.975),
     "discrete gamma, truncated": lambda: DiscreteGammaDepth(3.2, 0.3, 0.975),
     "beta-binomial, truncated": lambda: BetaBinomialDepth(1.2, 0.1, 10, 0.975),

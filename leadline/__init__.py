@@ -10,7 +10,19 @@ if TYPE_CHECKING:
     from leadline import callbacks, datasets, metrics
     from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
     from leadline._registry import PluginWarning, register
-    from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+    from leadline.depth import (
+        BetaBinomialDepth,
+        CategoricalDepth,
+        ConwayMaxwellPoissonDepth,
+        DepthDistribution,
+        DiscreteGammaDepth,
+        FixedDepth,
+        GeneralisedPoissonDepth,
+        NegativeBinomialDepth,
+        NormalDepth,
+        PoissonDepth,
+        truncated,
+    )
     from leadline.estimators import DepthClassifier, DepthRegressor
     from leadline.estimators.encoder import TableEncoder
     from leadline.estimators.loading import load
@@ -47,7 +59,10 @@ if TYPE_CHECKING:
 _PLACES = {
     "_checks": "DataWarning InvalidArgumentError UnfinishedWarning",
     "_registry": "PluginWarning register",
-    "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
+    "depth": (
+        "BetaBinomialDepth CategoricalDepth ConwayMaxwellPoissonDepth DepthDistribution DiscreteGammaDepth FixedDepth "
+        "GeneralisedPoissonDepth NegativeBinomialDepth NormalDepth PoissonDepth truncated"
+    ),
     "estimators": "DepthClassifier DepthRegressor",
     "estimators.encoder": "TableEncoder",
     "estimators.loading": "load",

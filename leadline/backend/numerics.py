@@ -42,6 +42,12 @@ def softplus_inverse(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return as_float(known + np.log(-np.expm1(-known)))
 
 
+def log_softplus(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """ln softplus(x), also where softplus(x) is 0 to the precision of the floats: x itself, there."""
+    low = x < -15
+    return jnp.where(low, x, jnp.log(jax.nn.softplus(jnp.where(low, 0.0, x))))
+
+
 @jax.custom_jvp
 def log_sub_exp(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """log(exp(a) - exp(b)) for a > b; -inf, with gradient zero, for a <= b."""

@@ -13,6 +13,12 @@ from leadline._checks import check_choice, check_finite, check_positive, check_q
 from leadline.backend.numerics import as_float, at_least, log_ndtr, log_sub_exp, softplus_inverse
 from leadline.depth.base import Bounds, DepthDistribution, Pair, Start
 
+PRIOR = (0.0, 1.15)
+"""loc and scale of the paper's p(L)."""
+
+QUANTILES = (0.025, 0.975)
+"""Where the paper cuts q(L)."""
+
 WINDOW = 1.05
 """The length of an unfrozen q(L)'s window, at least: a bin and a little more, so that it touches two bins wherever it
 lies."""
@@ -65,7 +71,7 @@ class NormalDepth(DepthDistribution):
     @classmethod
     def pair(cls, start: Start) -> Pair:
         """The paper's prior, and its window of quantiles for q(L)."""
-        return cls(0.0, 1.15), cls(start.loc, start.scale, 0.025, 0.975, start.bounds)
+        return cls(*PRIOR), cls(start.loc, start.scale, *QUANTILES, start.bounds)
 
     @property
     def scale(self) -> Float[Array, ""]:

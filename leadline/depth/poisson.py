@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import gammaln
 
-from leadline._checks import InvalidArgumentError, check_positive
+from leadline._checks import check_positive
 from leadline.backend.numerics import as_float, at_least, softplus_inverse
 from leadline.depth.base import DepthDistribution, Pair, Start
+from leadline.depth.truncation import check_upper_quantile, truncated
 
 MIN_RATE = 0.01
 """The lowest rate of an unfrozen q(L)."""
@@ -36,8 +37,7 @@ class PoissonDepth(DepthDistribution):
         self.upper_quantile = upper_quantile
 
     def __check_init__(self) -> None:
-        if not 0 < self.upper_quantile <= 1:
-            raise InvalidArgumentError(f"`upper_quantile` must be above 0 and at most 1, got {self.upper_quantile}.")
+        check_upper_quantile(self.upper_quantile)
 
     @classmethod
     def pair(cls, start: Start) -> Pair:
@@ -56,14 +56,14 @@ class PoissonDepth(DepthDistribution):
     @property
     def lowest(self) -> float:
         """The lowest rate of an unfrozen one."""
-        return max(MIN_RATE, -1.05 * float(np.log(self.upper_quantile)))
+        return lowest_rate(self.upper_quantile)
 
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:
         log_factorial = jnp.asarray(gammaln(np.arange(1, n_depths + 1)), self.raw_rate.dtype)
         log_masses = jnp.arange(n_depths) * jnp.log(self.rate) - self.rate - log_factorial
-        if self.upper_quantile == 1.0:
-            return log_masses
-        cdf = jnp.cumsum(jnp.exp(jax.lax.stop_gradient(log_masses)))
-        below = jnp.concatenate([jnp.array([True]), cdf[:-1] < self.upper_quantile])
-        log_masses = jnp.where(below, log_masses, -jnp.inf)
-        return log_masses - jax.nn.logsumexp(log_masses)
+        return truncated(log_masses, upper=self.upper_quantile)
+
+
+def lowest_rate(upper_quantile: float) -> float:
+    """The rate at which a little more than what is cut lies above depth 0; never tiny."""
+    return max(MIN_RATE, -1.05 * float(np.log(upper_quantile)))

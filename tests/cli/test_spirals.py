@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.depth import FAMILIES
 from leadline.files.directories import output
 from tests.tolerances import MANY_SUMS
 
@@ -179,10 +180,10 @@ def test_letters_that_the_terminal_does_not_know_stand_there_as_numbers(tmp_path
         (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
         (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
         (["--recipe", "secret"], "`recipe` must be one of leadline, table, published, written, got 'secret'."),
-        (["--depth", "gamma"], "`depth` must be one of normal, poisson, categorical, a whole number of at least 0,"),
+        (["--depth", "gamma"], f"`depth` must be one of {', '.join(FAMILIES)}, a whole number of at least 0,"),
         (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
         (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),
-        (["--depth=²"], "`depth` must be one of normal, poisson, categorical,"),
+        (["--depth=²"], f"`depth` must be one of {', '.join(FAMILIES)},"),
         (["--depth", "99999999999"], "`depth` must be at most 1022, got"),
         (["--seed", "99999999999999999999"], "`seed` must be at most 2147483647, got 99999999999999999999."),
         (["--seed", "-1"], "`seed` must be a whole number of at least 0, got -1."),

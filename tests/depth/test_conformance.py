@@ -4,11 +4,23 @@ from functools import cache
 
 import equinox as eqx
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from leadline import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
+from leadline import (
+    BetaBinomialDepth,
+    CategoricalDepth,
+    ConwayMaxwellPoissonDepth,
+    DepthDistribution,
+    DiscreteGammaDepth,
+    FixedDepth,
+    GeneralisedPoissonDepth,
+    NegativeBinomialDepth,
+    NormalDepth,
+    PoissonDepth,
+)
 from leadline.depth.side_by_side import OneOf, side_by_side
 from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
 
@@ -38,6 +50,11 @@ FAMILIES = {
     "poisson, truncated": lambda: PoissonDepth(3.2, 0.95),
     "categorical": _tilted_categorical,
     "fixed": lambda: FixedDepth(3),
+    "negative binomial, truncated": lambda: NegativeBinomialDepth(3.2, 0.8, 0.975),
+    "generalised Poisson, narrow, truncated": lambda: GeneralisedPoissonDepth(4.5, -0.6, 0.975),
+    "Conway-Maxwell-Poisson, narrow, truncated": lambda: ConwayMaxwellPoissonDepth(3.2, 5.0, 0.975),
+    "discrete gamma, truncated": lambda: DiscreteGammaDepth(3.2, 0.3, 0.975),
+    "beta-binomial, truncated": lambda: BetaBinomialDepth(1.2, 0.1, 10, 0.975),
     "a user's own": lambda: GeometricDepth(jnp.array(0.4)),
     "one of two": lambda: OneOf((PoissonDepth(3.2, 0.95), NormalDepth(2.3, 1.4, 0.025, 0.975)), jnp.array(1)),
 }
@@ -56,6 +73,16 @@ FROZEN = {
     "normal, window above the median": lambda: NormalDepth(3.5, 0.01, 0.5, 0.9),
     "poisson": lambda: PoissonDepth(1e-6, 0.95),
     "categorical": lambda: eqx.tree_at(lambda q: q.logits, CategoricalDepth(3), jnp.array([0.0, 90.0, 0.0, 0.0])),
+    "negative binomial": lambda: NegativeBinomialDepth(1e-4, 0.5, 0.975),
+    "negative binomial, wide": lambda: NegativeBinomialDepth(0.1, 1000.0, 0.975),
+    "generalised Poisson": lambda: GeneralisedPoissonDepth(1e-4, 0.5, 0.975),
+    "Conway-Maxwell-Poisson at depth 0": lambda: ConwayMaxwellPoissonDepth(1e-4, 2.0, 0.975),
+    "Conway-Maxwell-Poisson at depth 3": lambda: ConwayMaxwellPoissonDepth(3.5, 400.0, 0.975),
+    "discrete gamma at depth 0": lambda: DiscreteGammaDepth(0.01, 0.5, 0.975),
+    "beta-binomial at depth 0": lambda: BetaBinomialDepth(1e-4, 0.1, 10, 0.975),
+    "beta-binomial at its largest depth": lambda: eqx.tree_at(
+        lambda q: q.raw_mean, BetaBinomialDepth(5.0, 1e-6), jnp.array(40.0)
+    ),
 }
 
 
@@ -73,7 +100,14 @@ def test_what_is_unfrozen_has_mass_and_gradients_beside_its_mode(name):
     assert eqx.tree_equal(unfrozen.unfrozen(), unfrozen)
 
 
-@pytest.mark.parametrize("name", ["normal, real bounds", "poisson, truncated", "categorical", "fixed", "a user's own"])
+AS_THEY_ARE = [
+    name
+    for name in FAMILIES
+    if "one depth" not in name and name not in ("normal", "normal, far below zero", "one of two")
+]
+
+
+@pytest.mark.parametrize("name", AS_THEY_ARE)
 def test_what_is_not_frozen_is_left_alone(name):
     q = FAMILIES[name]()
     assert eqx.tree_equal(q.unfrozen(), q)

@@ -13,6 +13,7 @@ import pytest
 
 from leadline import InvalidArgumentError, Settings, TrainingDivergedError
 from leadline.backend.device import Backend, pretending
+from leadline.depth import FAMILIES
 from leadline.files.records import read_rows, write_rows
 from leadline.report.reproduction import compare, published, write_comparison
 from leadline.studies import sweep as sweep_module
@@ -231,7 +232,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
         (["--omegas", "5,5"], "`omegas` must have at least one entry, and none twice, got (5.0, 5.0)."),
         (["--omegas", "-1"], "`omegas` must be at least 0, got -1.0."),
         (["--runs", "0"], "`runs` must be a whole number of at least 1, got 0."),
-        (["--depth", "deep"], "`depth` must be one of normal, poisson, categorical, got 'deep'."),
+        (["--depth", "deep"], f"`depth` must be one of {', '.join(FAMILIES)}, got 'deep'."),
         (["--recipe", "secret"], "`recipe` must be one of leadline, table, published, written, got 'secret'."),
     ],
 )

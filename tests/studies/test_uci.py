@@ -8,6 +8,7 @@ from scipy import stats
 
 from leadline import InvalidArgumentError, Settings
 from leadline.datasets import load_uci
+from leadline.depth import FAMILIES
 from leadline.files.records import read_rows
 from leadline.likelihoods.mixture import GaussianMixture
 from leadline.studies.evaluate import run_fits
@@ -129,7 +130,7 @@ def test_the_command_goes_on_where_it_was(sets, tmp_path):
 
 def test_wrong_arguments_get_one_sentence(sets):
     wrong = {
-        "`depth` must be one of normal, poisson, categorical or a whole number, got 'deep'": {"depths": ("deep",)},
+        f"`depth` must be one of {', '.join(FAMILIES)} or a whole number, got 'deep'": {"depths": ("deep",)},
         "`splits` must be at most 2, got 3": {"splits": (3,)},
         "`names` must have at least one entry, and none twice": {"names": ("line", "line")},
         "`name` must be one of line, other with a data.txt, got 'boston'": {"names": ("boston",)},

@@ -32,6 +32,7 @@ from leadline import (
 )
 from leadline.backend.device import Backend, pretending
 from leadline.datasets import spiral_parts
+from leadline.depth import FAMILIES
 from leadline.inference.recipes import TEMPERATURES
 from leadline.training import loop
 from leadline.training import run as calls
@@ -391,7 +392,7 @@ def test_settings_that_have_no_finite_free_energy_are_refused():
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
         ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
         ({"recipe": "secret"}, "`recipe` must be one of leadline, table, published, written, got 'secret'."),
-        ({"depth": "gamma"}, "`depth` must be one of normal, poisson, categorical, a whole number"),
+        ({"depth": "gamma"}, f"`depth` must be one of {', '.join(FAMILIES)}, a whole number"),
         ({"depth": -1}, "`depth` must be a whole number of at least 0, got -1."),
         ({"temperature": -1.0}, '`temperature` must be a number of at least 0 or "auto", got -1.0.'),
         ({"temperature": "warm"}, "`temperature` must be a number of at least 0 or \"auto\", got 'warm'."),

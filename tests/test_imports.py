@@ -15,6 +15,7 @@ ROOMS = [
     *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
     *(
         "inference",
+        "judged",
         "metrics",
         "plots",
         "prediction_plots",
@@ -39,7 +40,7 @@ INSIDE = {
     ],
     "depth": ["base", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
-    "likelihoods": ["mixture", "base", "numbers", "*", ""],
+    "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [
         *(
             "model",
@@ -76,7 +77,7 @@ INSIDE = {
     ],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
-        *("inspection", "tables", "baselines", "comparison", "compare", ""),
+        *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],

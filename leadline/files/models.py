@@ -22,7 +22,7 @@ from leadline.files import whole
 from leadline.files.directories import writing
 from leadline.inference.model import Model
 from leadline.inference.recipes import Recipe
-from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood
+from leadline.likelihoods import LIKELIHOODS
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
 
@@ -37,7 +37,7 @@ LARGEST = 1e18
 
 def known_modules() -> dict[str, type]:
     """What a file may hold, by name: nothing else is ever built from one."""
-    parts = (Model, UnboundedNetwork, CategoricalLikelihood, FixedDepth)
+    parts = (Model, UnboundedNetwork, FixedDepth)
     parts += tuple(part for block in BLOCKS.values() for part in block.parts)
     named = (*FAMILIES.values(), *LIKELIHOODS.values(), *BLOCKS.values())
     return {"Block": Dense, **{kind.__name__: kind for kind in (*parts, *named)}}  # `Block` is its name in format 1

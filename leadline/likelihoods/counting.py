@@ -42,6 +42,7 @@ class CountLikelihood(NumberLikelihood):
     """
 
     judged: ClassVar[str] = "counts"
+    recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {}  # cold networks have no noise to learn
 
     log_rate: Float[Array, " targets"]
 

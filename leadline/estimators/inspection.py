@@ -235,6 +235,7 @@ class Inspected(DepthEstimator):
             some=some_outputs,
             in_order=said.in_order,
             of_classes=hasattr(self, "classes_"),
+            least=0.0 if self.model_.likelihood.judged == "counts" else None,
         )
 
     def plot_uncertainty(self, X: Any, ax: "Axes | None" = None) -> "Axes":

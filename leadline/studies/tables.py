@@ -11,13 +11,14 @@ import numpy as np
 from leadline import metrics
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_choice, tell
 from leadline._foreign import shown, some
-from leadline.backend.device import backend, n_threads
+from leadline.backend.device import n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.encoder import TableEncoder
 from leadline.estimators.said import NoPredictionError, check_said
 from leadline.files.formats import TableFormat, TargetKind, lacks_target, targets
 from leadline.files.records import Record
+from leadline.inference import native
 from leadline.inference.model import run_model
 from leadline.judged import OfClasses, OfCounts, OfNumbers, inside, one_rate
 from leadline.studies.evaluate import make_record
@@ -158,7 +159,7 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
     products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
     steps_per_epoch = -(-n_rows // batch)
     memory = 3e8 + 40 * n_rows * n_inputs + 300 * n_restarts * width * (n_inputs + 8 * width)
-    by_engine = backend().has_engine
+    by_engine = native.knows(estimator._likelihood)
     begin, more, cores = (0.2, 1e-4, min(n_restarts, n_threads())) if by_engine else (15, 0.002, 1)
     steps = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch)
     least = steps * (more + products / 20e9) / cores

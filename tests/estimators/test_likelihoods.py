@@ -1,4 +1,8 @@
-"""The estimators with other likelihoods than their own: what they predict, where it is unsure, and what a file keeps."""
+"""The estimators with other likelihoods than their own: what they predict, and what a file keeps.
+
+Most are slow: where the engine does not know a likelihood, a fit is mostly compilation. `tests/likelihoods` and
+`tests/inference/test_likelihoods.py` have what needs no fit.
+"""
 
 import warnings
 
@@ -62,6 +66,7 @@ def check_numbers(reg):
     assert np.isfinite(reg.noise_scale_)
 
 
+@pytest.mark.slow
 def test_counts_are_predicted_by_one_distribution(counts):
     check_numbers(counts)
     quantiles = counts.predict(X, quantiles=[0.1, 0.5, 0.9])
@@ -80,6 +85,7 @@ def test_all_are_predicted_by_one_distribution(each, tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(X), each.predict(X))
 
 
+@pytest.mark.slow
 def test_the_probabilities_of_counts_sum_to_one(counts):
     x, top = X[:4], int(counts.predict(X[:4], quantiles=[1 - 1e-9]).max())
     rows, y = np.repeat(x, top + 1, axis=0), np.tile(np.arange(top + 1), 4)
@@ -88,13 +94,16 @@ def test_the_probabilities_of_counts_sum_to_one(counts):
     np.testing.assert_allclose(counts.predict_cdf(x, np.full(4, top)), 1, rtol=1e-6)
 
 
-def test_something_is_learned_of_counts(counts):
+@pytest.mark.slow
+def test_something_is_learned_of_counts():
     """More than a negative binomial distribution for all rows knows."""
+    counts = regressor("negative-binomial", width=8, max_iter=400).fit(X, COUNT)
     likelihood = type(counts.model_.likelihood)()
     guess = likelihood.nll_of_guessing(COUNT[:, None].astype(float), np.ones(len(COUNT)))
     assert -counts.log_likelihood(X, COUNT).mean() < guess - 0.2
 
 
+@pytest.mark.slow
 def test_a_weight_is_a_number_of_counts():
     weight = np.where(COUNT > 3, 2.0, 1.0)
     repeated = np.repeat(np.arange(len(X)), weight.astype(int))
@@ -104,6 +113,7 @@ def test_a_weight_is_a_number_of_counts():
     np.testing.assert_array_equal(first.predict(X), again.predict(X))
 
 
+@pytest.mark.slow
 def test_a_file_keeps_counts_and_ranks(counts, grades, tmp_path):
     for one, ask in ((counts, "predict"), (grades, "predict_proba")):
         one.save(tmp_path / "model")
@@ -112,6 +122,7 @@ def test_a_file_keeps_counts_and_ranks(counts, grades, tmp_path):
         np.testing.assert_array_equal(getattr(again, ask)(X), getattr(one, ask)(X))
 
 
+@pytest.mark.slow
 def test_a_file_of_one_kind_is_not_taken_for_another(counts, tmp_path):
     other = DepthRegressor(**SMALL)
     other.__dict__.update({name: value for name, value in vars(counts).items() if name != "likelihood"})
@@ -120,6 +131,7 @@ def test_a_file_of_one_kind_is_not_taken_for_another(counts, tmp_path):
         load(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_ordered_classes_keep_the_order_of_a_categorical(grades):
     """Which is not that of the alphabet; a category without a row is none."""
     assert grades.classes_.tolist() == NAMES.tolist()
@@ -138,6 +150,7 @@ def test_ordered_classes_keep_the_order_of_a_categorical(grades):
     assert np.all(np.diff(thresholds, axis=1) > 0)
 
 
+@pytest.mark.slow
 def test_the_dependence_of_ordered_classes_is_that_of_their_probabilities(grades):
     """Before the softening, at the rows as they are: the mean over single draws."""
     share, draws = grades._restarts.means_of_draws(grades._checked(X[:1]), np.zeros(1, int))
@@ -196,5 +209,5 @@ def test_several_counts_at_once():
     reg = regressor("poisson").fit(X, y)
     assert reg.predict_interval(X[:5]).shape == (5, 2, 2)
     assert reg.sample_y(X[:5], 3).shape == (5, 2, 3)
-    mean, std = reg.predict(X, return_std=True)
+    _, std = reg.predict(X, return_std=True)
     np.testing.assert_allclose(reg.uncertainty(X).total, std**2, rtol=1e-6)

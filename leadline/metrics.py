@@ -322,8 +322,7 @@ for _one in (
     ),
     Measure(
         *("ll_mixture", "numbers", "NLL"),
-        "Surprise: the mean of −ln(density at the true value), in nats per row; of counts, −ln(probability). Lower is "
-        "better.",
+        "Surprise: the mean of −ln(density at the true value), in nats per row. Lower is better.",
         *(lambda said: float(np.mean(said.log_mixture)), in_negative, "higher", _one_curve),
     ),
     Measure(
@@ -335,7 +334,7 @@ for _one in (
     *(
         Measure(
             *(f"coverage_{level}", "numbers", f"coverage at {level} %"),
-            f"Rows whose true value lies inside their {level} % interval; of counts on its edge, the share inside.",
+            f"Rows whose true value lies inside their {level} % interval.",
             *(lambda said, level=level: float(np.mean(inside(said, level / 100))), share, "equal"),
             lambda record, level=level: (level / 100, "if honest"),
         )

@@ -65,7 +65,7 @@ JUDGES = {
     ),
     "regression": (
         Judge("rmse", "RMSE", "RMSE", "Root of the mean squared error, in the target’s own units."),
-        Judge("nll", "NLL", "NLL", "Mean of −ln(density at the true value; of counts probability), in nats."),
+        Judge("nll", "NLL", "NLL", "Mean of −ln(density at the true value), in nats. It may be negative."),
         Judge(
             *("coverage_90", "inside 90 %, %", "off 90 %, %", "Rows whose true value lies inside their 90 % interval."),
             *("equal", 100),

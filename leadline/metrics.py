@@ -3,15 +3,22 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import scipy.special
 
 from leadline._checks import check_integer
-
-UNKNOWN = -1
-"""The number of a class that is not among those which have a probability: rows of it are wrong, whatever is said."""
+from leadline.judged import (
+    UNKNOWN,
+    OfClasses,
+    OfNumbers,
+    inside,
+    poisson_deviance,
+    r2,
+    ranks_away,
+    rps,
+)
 
 
 def accuracy(probabilities: np.ndarray, y: np.ndarray) -> float:
@@ -113,36 +120,6 @@ def confusion(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.bincount(n * y[known] + probabilities[known].argmax(axis=1), minlength=n * n).reshape(n, n)
 
 
-class OfClasses(NamedTuple):
-    """What is said of every row of a classification."""
-
-    probabilities: np.ndarray
-    y: np.ndarray
-    """The right classes, by number; `UNKNOWN` where it is another."""
-
-
-class OfNumbers(NamedTuple):
-    """What is said of every row of a regression, in the units of the target."""
-
-    error: np.ndarray
-    """Of the mean."""
-    log_mixture: np.ndarray
-    """The log density of the target under the whole predictive distribution."""
-    log_gaussian: np.ndarray
-    """The same under the Gaussian with its moments."""
-    level: np.ndarray
-    """Of the central interval that the target is on the edge of."""
-    y: np.ndarray | None = None
-    """The target."""
-
-
-def r2(said: OfNumbers) -> float:
-    """The share of the variance of the targets that the mean explains; NaN where they do not vary."""
-    if said.y is None or np.ptp(said.y) == 0:
-        return math.nan
-    return float(1 - np.mean(said.error**2) / np.var(said.y))
-
-
 Guess = tuple[float, str]
 """What a simpler prediction gives, and in which words."""
 
@@ -152,7 +129,7 @@ class Measure:
     """One way to judge predictions: its column, its label, its format, and what to compare it with."""
 
     name: str
-    kind: Literal["classes", "numbers"]
+    kind: Literal["classes", "ranks", "numbers", "counts"]
     label: str
     meaning: str
     of: Callable[[Any], float]
@@ -179,8 +156,7 @@ def add_measure(measure: Measure) -> Measure:
 
 def measured(said: OfClasses | OfNumbers) -> dict[str, float]:
     """All measures of a prediction that have a meaning there, under the record's names."""
-    kind = "classes" if isinstance(said, OfClasses) else "numbers"
-    values = {measure.name: measure.of(said) for measure in measures_of(kind)}
+    values = {measure.name: measure.of(said) for measure in MEASURES.values() if measure.kind in said.kinds}
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
@@ -210,7 +186,7 @@ def standard_errors(said: OfClasses | OfNumbers) -> dict[str, float]:
 
 
 def measures_of(kind: str) -> list[Measure]:
-    """Those for classes, or for numbers."""
+    """Those for classes, ranks, numbers or counts alone."""
     return [measure for measure in MEASURES.values() if measure.kind == kind]
 
 
@@ -279,7 +255,17 @@ def _mean_alone(record: Mapping[str, Any]) -> Guess | None:
     return (deviation, "always answering the mean") if deviation else None
 
 
+def _one_rate(name: str) -> Callable[[Mapping[str, Any]], Guess | None]:
+    def guess(record: Mapping[str, Any]) -> Guess | None:
+        known = (record.get("one_rate") or {}).get(name)
+        return None if known is None else (known, "one Poisson rate for all rows")
+
+    return guess
+
+
 def _one_curve(record: Mapping[str, Any]) -> Guess | None:
+    if record.get("one_rate"):
+        return _one_rate("ll_mixture")(record)
     deviation = record.get("target_std")
     if not deviation:
         return None
@@ -342,16 +328,31 @@ for _one in (
     Measure(
         *("ll_gaussian", "numbers", "NLL (Gaussian)"),
         "The same under one normal curve with the prediction’s mean and deviation.",
-        *(lambda said: float(np.mean(said.log_gaussian)), in_negative, "higher"),
+        lambda said: math.nan if said.log_gaussian is None else float(np.mean(said.log_gaussian)),
+        *(in_negative, "higher"),
     ),
     *(
         Measure(
             *(f"coverage_{level}", "numbers", f"coverage at {level} %"),
             f"Rows whose true value lies inside their {level} % interval.",
-            *(lambda said, level=level: float(np.mean(said.level <= level / 100)), share, "equal"),
+            *(lambda said, level=level: float(np.mean(inside(said, level / 100))), share, "equal"),
             lambda record, level=level: (level / 100, "if honest"),
         )
         for level in (50, 90, 95)
+    ),
+    Measure(
+        *("deviance", "counts", "Poisson deviance"),
+        "How far the means lie from the counts, as Poisson counts scatter: the mean of 2 (y ln(y / mean) − y + mean).",
+        *(poisson_deviance, in_digits, "lower", _one_rate("deviance")),
+    ),
+    Measure(
+        *("ranks_away", "ranks", "ranks away", "By how many classes the answer is off, on average. 0 is perfect."),
+        *(ranks_away, in_digits),
+    ),
+    Measure(
+        *("rps", "ranks", "RPS"),
+        "Ranked probability score: squared distance of the cumulative probabilities from the truth. 0 is perfect.",
+        *(rps, in_digits),
     ),
 ):
     add_measure(_one)

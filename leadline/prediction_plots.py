@@ -121,15 +121,17 @@ def plot_dependence(
     in_order: bool = True,
     of_classes: bool = True,
     top: float = 1.0,
+    least: float | None = None,
 ) -> Axes:
-    """The mean prediction against the value of a column, [values, outputs], with a band of two deviations; a class has
-    its probability, from 0 to the `top`. Times are text, in order."""
+    """The mean prediction against the value of a column, [values, outputs], with a band of two deviations, cut off
+    below the `least` that there can be; a class has its probability, from 0 to the `top`. Times are text, in order."""
     numbers = in_order and all(isinstance(value, int | float) for value in values)
     at = np.array(values, float) if numbers else np.arange(len(values))
     drawn = []
     for i, (colour, k) in enumerate(zip(LINES, some, strict=False)):
         low, high = mean[:, k] - 2 * deviation[:, k], mean[:, k] + 2 * deviation[:, k]
         low, high = (np.clip(end, 0, 1) if of_classes else end for end in (low, high))
+        low = low if least is None else np.maximum(low, least)
         if in_order:
             ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
             drawn += ax.plot(at, mean[:, k], color=colour, linewidth=1.6, marker="o", markersize=2.5)

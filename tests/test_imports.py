@@ -16,6 +16,7 @@ ROOMS = [
     *("network", "likelihoods"),
     *(
         "inference",
+        "judged",
         "metrics",
         "plots",
         "prediction_plots",
@@ -40,7 +41,7 @@ INSIDE = {
     ],
     "depth": ["base", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
-    "likelihoods": ["mixture", "base", "numbers", "*", ""],
+    "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [
         *(
             "model",
@@ -78,7 +79,7 @@ INSIDE = {
     ],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
-        *("inspection", "tables", "baselines", "comparison", "compare", ""),
+        *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
     "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],

@@ -216,9 +216,9 @@ def test_a_depth_family_is_one_file(package):
 
 
 def test_a_likelihood_for_counts_is_one_file(package):
-    given = ("--task", "regression", "--ignore", "kind", "--noise", "counts", "--epochs", 300)
+    given = ("--task", "regression", "--ignore", "kind", "--likelihood", "counts", "--epochs", 300)
     record, page, predictions = fitted(package, "counts", "count", *given)
-    assert record["settings"]["noise"] == "counts"
+    assert record["settings"]["likelihood"] == "counts"
     assert np.isfinite([record["rmse"], record["ll_mixture"], record["ll_gaussian"]]).all()
     assert 0 <= record["coverage_50"] <= record["coverage_95"] <= 1
     assert "ln(density at the true value)" in page
@@ -228,7 +228,7 @@ def test_a_likelihood_for_counts_is_one_file(package):
     code = f"""{AGAIN}
     import scipy.stats
     y = table["count"]
-    reg = DepthRegressor(noise="counts", **(small | dict(max_iter=300))).fit(x, y)
+    reg = DepthRegressor(likelihood="counts", **(small | dict(max_iter=300))).fit(x, y)
     reg.save("model")
     again = load("model")
     assert np.array_equal(again.predict(x), reg.predict(x))

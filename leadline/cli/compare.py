@@ -16,7 +16,7 @@ from leadline._checks import InvalidArgumentError, check_choice, check_entries
 from leadline._foreign import some
 from leadline.cli.app import app, ending, say
 from leadline.cli.options import Quiet, Reads, depth_of, names_of, number_of, takes_reads, takes_settings
-from leadline.cli.tables import ClassWeight, Kind, Noise, Table, Target, read_parts
+from leadline.cli.tables import ClassWeight, Kind, Noise, OwnLikelihood, Table, Target, read_parts, task_of
 from leadline.files.directories import output, put_results
 from leadline.inference.recipes import TABLE
 from leadline.studies.baselines import BASELINES
@@ -54,6 +54,7 @@ def compare(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where a table and a page of it go, if anywhere.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a comparison that is there.")] = False,
+    likelihood: OwnLikelihood = None,
     noise: Noise = "auto",
     class_weight: ClassWeight = None,
     task: Kind = "auto",
@@ -74,13 +75,13 @@ def compare(
         raise InvalidArgumentError(
             f"must be left out of a comparison, whose rows count alike, got {reads.weight!r}.", "weight"
         )
-    fmt, parts = read_parts(table, target, reads, task, 0.0, settings.seed)
+    fmt, parts = read_parts(table, target, reads, task_of(task, likelihood), 0.0, settings.seed)
     from leadline.studies.compare import Contest, folds_of, make_candidate
     from leadline.studies.tables import make_estimator, naming_cells
     from leadline.training.progress import CandidateLine
 
     cut, notes = folds_of(parts.y, fmt.task, folds, test, settings.seed)
-    more = {"noise": noise, "class_weight": class_weight}
+    more = {"likelihood": likelihood, "noise": noise, "class_weight": class_weight}
     candidates: dict[str, Any] = {name: make_estimator(fmt.task, one, **more) for name, one in ours.items()}
     candidates |= {name: make_candidate(name, fmt.task, settings.seed, len(cut[0][0])) for name in others}
     if fmt.encoding.ignored:

@@ -24,6 +24,7 @@ from leadline.files.tables import read_table
 from leadline.files.values import Reading, numbers
 from leadline.files.whole import within_memory
 from leadline.inference.recipes import TABLE
+from leadline.likelihoods import LIKELIHOODS
 from leadline.training.settings import Settings
 
 if TYPE_CHECKING:  # it brings scikit-learn, and only the commands on tables need it
@@ -32,11 +33,18 @@ if TYPE_CHECKING:  # it brings scikit-learn, and only the commands on tables nee
 Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 Kind = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
+OwnLikelihood = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a number gaussian, student-t, laplace, or of counts poisson, negative-binomial; of a class "
+        "categorical, ordinal (classes in order). Default: gaussian or categorical."
+    ),
+]
 Noise = Annotated[
     str,
     typer.Option(
-        help="Of a number: constant, input (it depends on the columns), auto (restarts with either, and the rows "
-        "decide), or another likelihood's name."
+        help="Of a Gaussian: constant, input (it depends on the columns), or auto (restarts with either, and the rows "
+        "decide)."
     ),
 ]
 ClassWeight = Annotated[
@@ -54,6 +62,7 @@ def fit(
     out: Out,
     settings: Settings,
     reads: Reads,
+    likelihood: OwnLikelihood = None,
     noise: Noise = "auto",
     class_weight: ClassWeight = None,
     task: Kind = "auto",
@@ -69,7 +78,7 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --category zip --out runs/houses
     """
-    fmt, parts = read_parts(table, target, reads, task, test, settings.seed)
+    fmt, parts = read_parts(table, target, reads, task_of(task, likelihood), test, settings.seed)
     import pandas
 
     from leadline.callbacks import JsonLines
@@ -77,9 +86,10 @@ def fit(
     from leadline.studies.tables import expected_cost, make_estimator, record_of, warn_of_test_part
 
     encoder = TableEncoder.of(fmt.encoding, [*parts.x.columns])
-    more = {"noise": noise, "class_weight": class_weight, "encoder": encoder}
+    more = {"likelihood": likelihood, "noise": noise, "class_weight": class_weight, "encoder": encoder}
     estimator = make_estimator(fmt.task, settings, **more, verbose=not quiet)
     said = {**settings.in_words(), "noise": noise, "class_weight": class_weight, "task": fmt.task}
+    said |= {} if likelihood is None else {"likelihood": likelihood}
     rows = parts.x, pandas.Series(parts.y, name=fmt.target), parts.weight
     training = settings.resolved(estimator._likelihood).identity(estimator.problem(*rows))[:16]
     with directory(out, (MODEL, RECORD, METRICS), force, {**said, "identity": training}) as checkpoints:
@@ -114,6 +124,13 @@ def report(
     with writing(path):
         check_ours(path.resolve() if out else path)  # a link that was named is followed
     say(f"wrote {write_page(read_record(run), path)}")
+
+
+def task_of(task: str, likelihood: str | None) -> str:
+    """What a likelihood that is asked for says of the target, where the user has not said what it is."""
+    if task != "auto" or likelihood not in LIKELIHOODS:
+        return task
+    return "classification" if LIKELIHOODS[likelihood].kind == "classes" else "regression"
 
 
 def read_parts(

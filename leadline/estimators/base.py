@@ -27,7 +27,7 @@ from leadline.inference.predict import Uncertainty
 from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
-from leadline.likelihoods import Likelihood, NumberLikelihood
+from leadline.likelihoods import Likelihood
 from leadline.training.data import as_bytes
 from leadline.training.interruption import Interruption
 from leadline.training.loop import train
@@ -196,11 +196,11 @@ class DepthEstimator(Options, BaseEstimator):
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
         units = Units(*mean_and_scale(x, weight))
-        if isinstance(likelihood, NumberLikelihood):
-            y_mean, y_scale = (part.tolist() if y.ndim == 1 else part for part in likelihood.scaling(y, weight))
+        if (scaling := likelihood.scaling(y, weight)) is not None:
+            y_mean, y_scale = (part.tolist() if y.ndim == 1 else part for part in scaling)
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
-        rows = units.inputs(x), y
+        rows, likelihood = (units.inputs(x), y), likelihood.starting(y, weight)
         validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
         return Problem(rows, validation, likelihood, weight, units=units, about=about)
 

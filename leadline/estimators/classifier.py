@@ -1,7 +1,7 @@
 """The network as scikit-learn's classifier."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -9,10 +9,11 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_weights
+from leadline._checks import InvalidArgumentError, check_weights, tell
 from leadline.estimators.base import axes_or_new, estimator
 from leadline.estimators.inspection import InspectedClasses
-from leadline.likelihoods import CategoricalLikelihood, Likelihood
+from leadline.judged import OF_CLASSES
+from leadline.likelihoods import CategoricalLikelihood, Likelihood, get_likelihood
 from leadline.training.problem import Problem
 from leadline.training.trained import Trained
 
@@ -26,6 +27,9 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
 
     Parameters
     ----------
+    likelihood : "categorical"; "ordinal": the classes are in order, that of an ordered pandas categorical, else their
+        sorted one, and the network learns one number per row and thresholds between the classes (cumulative logits);
+        or the name of another likelihood of classes.
     class_weight : None; a dict from class to weight: a row of a class counts as so many; or "balanced": all classes
         together count alike. The probabilities are then those of rows that are weighted so.
     {inherited}
@@ -48,14 +52,16 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
     held_out_nll_ : nats per row that was held out, as calibrated; None where there were none.
     """
 
+    likelihood: Any = CategoricalLikelihood.name
     class_weight: Any = None
 
     @property
     def _likelihood(self) -> type[Likelihood]:
-        return CategoricalLikelihood
+        return get_likelihood("classes", self.likelihood)
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
+        kind, given = cast("Any", self._likelihood), y
         x, y, weight = self._checked_rows(X, y, sample_weight)
         labels = y.tolist() if y.dtype == object else []
         kinds = {"str" if isinstance(label, str) else type(label).__name__ for label in labels}
@@ -63,7 +69,10 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
             got = ", ".join(sorted(kinds))
             raise InvalidArgumentError(f"must hold labels of one type, none missing, got {got}.", "y")
         check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
+        classes = np.unique(y)
+        if kind.judged == "ranks":
+            classes = _in_order(given, classes)
+        labels = _labels(y, classes)
         if len(classes) < 2:
             raise InvalidArgumentError(f"must hold at least two classes, got one class: {classes.tolist()}.", "y")
         if self.warm_start and hasattr(self, "classes_") and not np.array_equal(classes, self.classes_):
@@ -73,7 +82,7 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
                 "y",
             )
         by_class = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
-        likelihood, weight = CategoricalLikelihood(len(classes)), weight * by_class[labels]
+        likelihood, weight = kind(len(classes)), weight * by_class[labels]
         check_weights("class_weight", weight)
         return self._problem(x, labels, weight, likelihood, classes=classes)
 
@@ -115,8 +124,8 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
             such = f"such as {y[~known].tolist()[0]!r}"
             warnings.warn(f"{got}, {such}: they count as wrong, and the NLL is infinite.", stacklevel=2)
         places = np.full(len(y), metrics.UNKNOWN)
-        places[known] = np.searchsorted(self.classes_, y[known])
-        return metrics.OfClasses(probabilities, places)
+        places[known] = _labels(y[known], self.classes_)
+        return OF_CLASSES[self.model_.likelihood.judged](probabilities, places)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """Accuracy against confidence on rows that were not trained on."""
@@ -140,4 +149,17 @@ def _labels(y: Any, classes: np.ndarray) -> np.ndarray:
     unknown = y[~np.isin(y, classes)]
     if len(unknown):
         raise InvalidArgumentError(f"must hold the classes {classes.tolist()}, got {unknown.tolist()[0]!r}.", "y")
-    return np.searchsorted(classes, y)
+    order = np.argsort(classes, kind="stable")
+    return order[np.searchsorted(classes, y, sorter=order)]
+
+
+def _in_order(y: Any, classes: np.ndarray) -> np.ndarray:
+    """The classes that there are in the order that they are meant to have: that of an ordered pandas categorical, or
+    sorted."""
+    kind: Any = getattr(y, "dtype", None)
+    if getattr(kind, "ordered", False):
+        return np.array([one for one in np.asarray(kind.categories) if one in classes], classes.dtype)
+    if classes.dtype.kind in "UO" and len(classes) > 2:
+        order, way_out = " < ".join(map(str, classes)), "for another, give an ordered pandas categorical"
+        tell(f"`y` has classes of text, which are taken to be in the order of the alphabet, {order}; {way_out}.")
+    return classes

@@ -15,6 +15,7 @@ from leadline._checks import InvalidArgumentError, check_integer
 from leadline.estimators.base import DepthEstimator, axes_or_new
 from leadline.estimators.encoder import frame_of, is_frame
 from leadline.estimators.shuffling import chosen, givers, grid_of, in_calls, place_of, replaced, standard_error
+from leadline.judged import inside
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -234,6 +235,7 @@ class Inspected(DepthEstimator):
             some=some_outputs,
             in_order=said.in_order,
             of_classes=hasattr(self, "classes_"),
+            least=0.0 if self.model_.likelihood.judged == "counts" else None,
         )
 
     def plot_uncertainty(self, X: Any, ax: "Axes | None" = None) -> "Axes":
@@ -329,7 +331,7 @@ class InspectedNumbers(Inspected):
     def plot_coverage(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
         """The share of rows inside central intervals against their level, on rows that were not trained on."""
         levels, said = np.linspace(0.05, 0.95, 19), self.said_of(X, y)
-        observed = (said.level[:, None] <= levels).mean(axis=0)
+        observed = np.array([inside(said, level).mean() for level in levels])
         return plots.plot_coverage(axes_or_new(ax), levels, observed, len(said.level))
 
 

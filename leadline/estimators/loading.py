@@ -5,11 +5,11 @@ import re
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_choice, check_integer
+from leadline._checks import InvalidArgumentError, check_integer
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.encoder import TableEncoder
 from leadline.files import models as modelfile
@@ -20,7 +20,6 @@ from leadline.files.records import Record, read_record
 from leadline.files.whole import read_regular
 from leadline.inference.calibration import no_calibration
 from leadline.inference.recipes import get_recipe
-from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood, NumberLikelihood
 from leadline.training.trained import History
 
 LARGEST_MOMENT = 1e30
@@ -102,7 +101,7 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> D
 def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     """What predictions need is there, of the right size and in its range."""
     models = estimator.model_
-    n_inputs, likelihood = models.network.n_inputs, models.likelihood
+    n_inputs, likelihood = models.network.n_inputs, cast("Any", models.likelihood)
     (n_restarts,), n_targets = models.runs, likelihood.n_spreads
     if not hasattr(estimator, "spread_"):  # of an older version
         equal = no_calibration(n_restarts, n_targets)
@@ -111,14 +110,14 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
         estimator.held_out_nll_ = None
         estimator.restart_temperatures_ = np.full(n_restarts, float(estimator.temperature_))
     sizes: dict[str, tuple[int, ...]] = {"x_mean_": (n_inputs,), "x_scale_": (n_inputs,)}
-    if isinstance(estimator, DepthClassifier) and isinstance(likelihood, CategoricalLikelihood):
+    asked = estimator._likelihood
+    if (likelihood.kind, likelihood.judged) != (asked.kind, asked.judged):
+        raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
+    if isinstance(estimator, DepthClassifier):
         sizes["classes_"] = (likelihood.n_classes,)
-    elif isinstance(estimator, DepthRegressor) and isinstance(likelihood, NumberLikelihood):
-        check_choice("noise", estimator.noise, LIKELIHOODS)
+    else:
         each = () if n_targets == 1 and np.ndim(estimator.y_mean_) == 0 else (n_targets,)
         sizes |= {"y_mean_": each, "y_scale_": each}
-    else:
-        raise TypeError(f"a {type(estimator).__name__} with a {type(likelihood).__name__}")
     sizes |= {"restart_shares_": models.runs, "restart_temperatures_": models.runs, "spread_": (n_targets,)}
     for name, size in sizes.items():
         value = np.asarray(getattr(estimator, name))

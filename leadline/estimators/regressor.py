@@ -6,21 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, check_random_state
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_choice, check_number, check_size
+from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_number, check_size
 from leadline.estimators.base import axes_or_new, estimator
 from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
-from leadline.likelihoods import LIKELIHOODS, EitherNoiseLikelihood, GaussianLikelihood, NumberLikelihood
+from leadline.judged import OF_NUMBERS
+from leadline.likelihoods import (
+    EitherNoiseLikelihood,
+    GaussianLikelihood,
+    Likelihood,
+    get_likelihood,
+    likelihoods_of,
+)
 from leadline.likelihoods.mixture import Mixture
 from leadline.training.problem import Problem, Units
 from leadline.training.trained import Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+GAUSSIAN = "gaussian"
+"""The likelihood whose `noise` may be one of several."""
 
 
 @estimator
@@ -32,9 +42,11 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
 
     Parameters
     ----------
-    noise : "constant" (one learned standard deviation per target), "input" (it depends on X too), "auto" (some restarts
-        have the one, some the other, where the recipe has such kinds; else constant), or the name of another
-        likelihood.
+    likelihood : "gaussian"; "student-t" or "laplace", which rows far from the others do not lead astray (of "laplace"
+        the median is predicted); "poisson" or "negative-binomial" for counts, whole numbers of at least 0, the latter
+        where they vary more than their mean; or the name of another likelihood of numbers.
+    noise : of Gaussians: "constant" (one learned standard deviation per target), "input" (it depends on X too) or
+        "auto" (some restarts have the one, some the other, where the recipe has such kinds; else constant).
     {inherited}
 
     Attributes
@@ -45,7 +57,8 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
     others : those of `DepthClassifier`, but for the classes.
     """
 
-    noise: str = "auto"
+    likelihood: Any = GAUSSIAN
+    noise: Any = EitherNoiseLikelihood.name
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -53,12 +66,18 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return tags
 
     @property
-    def _likelihood(self) -> type[NumberLikelihood]:
-        numbers = {name: kind for name, kind in LIKELIHOODS.items() if issubclass(kind, NumberLikelihood)}
-        check_choice("noise", self.noise, numbers)
+    def _likelihood(self) -> type[Likelihood]:
+        gaussians = likelihoods_of("numbers", "noise")
+        check_choice("likelihood", self.likelihood, (GAUSSIAN, *likelihoods_of("numbers")))
+        check_choice("noise", self.noise, gaussians)
+        if self.likelihood != GAUSSIAN and self.noise != EitherNoiseLikelihood.name:
+            must = f"must be left out of a likelihood that is not {GAUSSIAN}, and has a noise of its own"
+            raise InvalidArgumentError(f"{must}, got {self.noise!r}.", "noise")
+        if self.likelihood != GAUSSIAN:
+            return get_likelihood("numbers", self.likelihood)
         if self.noise == EitherNoiseLikelihood.name and not get_recipe(self.recipe).kinds:
             return GaussianLikelihood  # there are no restarts that could have the other
-        return numbers[self.noise]
+        return gaussians[self.noise]
 
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
         """What `fit` learns from such rows, which are checked."""
@@ -66,7 +85,9 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         x, y, weight = self._checked_rows(X, y, sample_weight, y_numeric=True, multi_output=True)
         y = np.asarray(y, float)
         check_size("y", y)
-        return self._problem(x, y, weight, kind(1 if y.ndim == 1 else y.shape[1]))
+        likelihood = kind(1 if y.ndim == 1 else y.shape[1])
+        likelihood.check_targets("y", y, len(y))
+        return self._problem(x, y, weight, likelihood)
 
     def _targets(self, problem: Problem, y: Any) -> np.ndarray:
         y = np.asarray(y, float)
@@ -85,8 +106,9 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         if self.held_out_nll_ is not None:
             self.held_out_nll_ += shift
         self.validation_nll_ = {name: nll + shift for name, nll in self.validation_nll_.items()}
-        if isinstance(self.model_.likelihood, GaussianLikelihood):
-            variance = self.restart_shares_ @ np.square(np.asarray(self.model_.likelihood.scale, float))
+        likelihood: Any = self.model_.likelihood
+        if (scale := likelihood.noise_scale) is not None:
+            variance = self.restart_shares_ @ np.square(np.asarray(scale, float))
             noise = self.y_scale_ * self._as_y((self.spread_ * np.sqrt(variance))[None])[0]
         else:
             of_rows = self._as_y(self._restarts.uncertainty(problem.train[0]).noise)
@@ -98,12 +120,12 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return replace(super()._units, y_mean=self.y_mean_, y_scale=self.y_scale_)
 
     def predict(self, X: Any, return_std: bool = False, quantiles: Any = None) -> Any:
-        """The mean of the predictive distribution, or what else is asked for.
+        """The mean of the predictive distribution (of "laplace" the median), or what else is asked for.
 
         Args:
             X: rows to predict.
             return_std: whether to give its standard deviation, too, noise included.
-            quantiles: levels between 0 and 1: gives the quantiles there instead.
+            quantiles: levels between 0 and 1: gives the quantiles there instead, of counts whole numbers.
 
         Returns:
             [rows]; the mean and the deviation; or [rows, quantiles]. With several targets [rows, targets] and [rows,
@@ -132,7 +154,11 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._by_mixture(of_mixture, X)
 
     def _mean_and_std(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        moments = self._restarts.by_mixture(lambda mixture: np.stack(mixture.moments(), axis=1), x)
+        def of_mixture(mixture: Mixture) -> np.ndarray:
+            mean, variance = mixture.moments()
+            return np.stack([mixture.point(mean), variance], axis=1)
+
+        moments = self._restarts.by_mixture(of_mixture, x)
         return self._in_units(moments[:, 0]), self.y_scale_ * np.sqrt(self._as_y(moments[:, 1]))
 
     def _as_y(self, values: np.ndarray) -> np.ndarray:
@@ -158,12 +184,34 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._at_levels(X, [0.5 - coverage / 2, 0.5 + coverage / 2])
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
-        """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
+        """How much of the predictive distribution lies at or below y, row by row; uniform where the network is
+        calibrated, but for counts, whose distribution has steps."""
         return self._by_mixture(lambda mixture, y: self._as_y(mixture.cdf(y)), X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """ln p(y | x), row by row, in the units of y; of all targets together."""
-        return self._by_mixture(Mixture.log_density, X, y) - np.sum(np.log(self.y_scale_))
+        """ln p(y | x), row by row, in the units of y; of all targets together. Of counts it is a probability, else a
+        density."""
+        said = self._by_mixture(lambda mixture, y: mixture.log_density(y), X, y)
+        return said - np.sum(np.log(self.y_scale_))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Draws from the predictive distribution of every row.
+
+        Args:
+            X: rows to predict.
+            n_samples: draws.
+            random_state: seed.
+
+        Returns:
+            [rows, draws]; with several targets [rows, targets, draws].
+        """
+        check_integer("n_samples", n_samples, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+        def of_mixture(mixture: Mixture) -> np.ndarray:
+            return np.stack([self._in_units(mixture.sample(rng)) for _ in range(n_samples)], axis=-1)
+
+        return self._by_mixture(of_mixture, X)
 
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
         """`function(mixture, *y)` for the predictive distributions of the rows, y with an axis of targets."""
@@ -172,9 +220,9 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
 
     def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
         """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
-        error, mixture, gaussian, level = self._by_mixture(Mixture.said_of, X, y).T
-        shift = np.log(self.y_scale_)
-        return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level, np.asarray(y, float))
+        said = self._by_mixture(lambda mixture, y: mixture.said_of(y), X, y)
+        of = OF_NUMBERS[self.model_.likelihood.judged]
+        return of.of_units(said, np.asarray(y, float), self.y_scale_)
 
     def _uncertainty(self, x: np.ndarray) -> Uncertainty:
         parts = super()._uncertainty(x)

@@ -24,7 +24,7 @@ from leadline.files import whole
 from leadline.files.directories import writing
 from leadline.inference.model import Model
 from leadline.inference.recipes import Recipe
-from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood
+from leadline.likelihoods import LIKELIHOODS
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.network.unbounded import UnboundedNetwork
 
@@ -46,7 +46,7 @@ def known_modules() -> dict[str, type]:
     Leadline's own classes are called as they are; one that is registered by what it is and its name, as `depth family
     geometric`, wherever it is defined, and the parts of such a block by its name and theirs.
     """
-    parts = (Model, UnboundedNetwork, CategoricalLikelihood, FixedDepth)
+    parts = (Model, UnboundedNetwork, FixedDepth)
     known: dict[str, type] = {kind.__name__: kind for kind in parts}
     for registry in REGISTRIES:
         for name, kind in registry.items():

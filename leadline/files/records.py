@@ -100,6 +100,8 @@ class Record:
     classes: list[Any] | None = None
     class_shares: dict[str, float] | None = None
     target_std: float | None = None
+    one_rate: dict[str, float] | None = None
+    """What one Poisson rate for all test rows would give, by measure; of counts alone."""
     max_epochs: int | str | None = None
     settings: dict[str, Any] | None = None
     """The estimator's parameters."""

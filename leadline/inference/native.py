@@ -49,6 +49,11 @@ def suits(model: Model) -> bool:
     )
 
 
+def knows(likelihood: type) -> bool:
+    """Whether the engine is there, and computes with such likelihoods."""
+    return backend().has_engine and likelihood in _LIKELIHOODS
+
+
 def priors_of(model: Model) -> set[tuple[str, float]]:
     """The kinds and scales of the priors of all layers and heads."""
     layers = (part.unpack() if isinstance(part, PackedLinear) else part for part in layers_of(model).values())

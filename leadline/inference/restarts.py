@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import scipy.special
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
@@ -17,7 +16,7 @@ from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, cali
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import MOST_NUMBERS, by_rows
-from leadline.likelihoods import NumberLikelihood
+from leadline.likelihoods import ClassLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import ClassMixture, Mixture
 
 # A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
@@ -120,8 +119,10 @@ class Restarts:
             if isinstance(self.models.likelihood, NumberLikelihood):
                 means = self.mixture(x[rows]).mean
             else:
+                assert isinstance(self.models.likelihood, ClassLikelihood)
                 outputs = predict.sample_outputs(self.models, x[rows], n_samples=n, key=self.keys())[:, :, some]
-                means = scipy.special.softmax(outputs, axis=-1).reshape(-1, *outputs.shape[3:])
+                each = self.models.likelihood.probabilities(outputs)
+                means = each.reshape(-1, *each.shape[3:])
             groups, first = np.unique(group[rows], return_index=True)
             sums.append((groups, np.add.reduceat(means, first, axis=1, dtype=float)))
         total = np.zeros((len(share), group[-1] + 1, sums[0][1].shape[2]))

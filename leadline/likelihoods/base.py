@@ -7,10 +7,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from leadline._checks import check_choice
 from leadline._registry import Registry, is_own
 
 LIKELIHOODS = Registry("likelihood")
-"""Those that have a name, by it: what a regressor's `noise` can be."""
+"""Those that have a name, by it: what `likelihood`, and for Gaussians `noise`, can be."""
 
 
 class Likelihood(eqx.Module):
@@ -23,7 +24,12 @@ class Likelihood(eqx.Module):
     registry: ClassVar[Registry] = LIKELIHOODS
     name: ClassVar[str] = ""
     kind: ClassVar[str] = "numbers"
-    """`classes` or `numbers`: by which measures it is judged."""
+    """`classes` or `numbers`: which estimator it serves."""
+    judged: ClassVar[str] = "numbers"
+    """`classes`, `ranks` (of classes in order), `numbers` or `counts`: by which measures it is judged
+    (`leadline.metrics`)."""
+    argument: ClassVar[str] = "likelihood"
+    """Of the estimator: what takes the name."""
     common_validation: ClassVar[bool] = False
     """Whether all restarts hold out the same rows, which then calibrate them."""
     recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -33,6 +39,16 @@ class Likelihood(eqx.Module):
         super().__init_subclass__(**options)
         if is_own(cls) and cls.__dict__.get("name"):
             LIKELIHOODS.data[cls.name] = cls
+
+    @staticmethod
+    def scaling(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[Any, Any] | None:
+        """What is subtracted from the targets, and what they are divided by, before the network sees them; None where
+        they are no numbers."""
+        return None
+
+    def starting(self, y: np.ndarray, weight: np.ndarray) -> "Likelihood":
+        """The likelihood with what is learned of it as training begins, from targets as the network takes them."""
+        return self
 
     @property
     @abc.abstractmethod
@@ -88,3 +104,15 @@ class Likelihood(eqx.Module):
     @abc.abstractmethod
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
         """The targets as training takes them, or one sentence about what is wrong with them."""
+
+
+def likelihoods_of(kind: str, argument: str = "likelihood") -> dict[str, type[Likelihood]]:
+    """What an argument of the estimator for `classes` or `numbers` can be, by name."""
+    return {name: one for name, one in LIKELIHOODS.items() if (one.kind, one.argument) == (kind, argument)}
+
+
+def get_likelihood(kind: str, name: Any) -> type[Likelihood]:
+    """That of `classes` or `numbers` which has the name."""
+    named = likelihoods_of(kind)
+    check_choice("likelihood", name, named)
+    return named[name]

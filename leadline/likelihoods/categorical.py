@@ -1,6 +1,6 @@
 """One of several classes (eq. 1b)."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -9,15 +9,14 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array, Float, Int
 
-from leadline._checks import InvalidArgumentError, check_integer
-from leadline.likelihoods.base import Likelihood
-from leadline.likelihoods.mixture import softened
+from leadline._checks import check_integer
+from leadline.likelihoods.classes import ClassLikelihood
 
 
-class CategoricalLikelihood(Likelihood):
+class CategoricalLikelihood(ClassLikelihood):
     """Cat(y | softmax(output)); y is a class 0 .. n_classes - 1."""
 
-    kind: ClassVar[str] = "classes"
+    name: ClassVar[str] = "categorical"
 
     n_classes: int = eqx.field(static=True)
 
@@ -28,6 +27,9 @@ class CategoricalLikelihood(Likelihood):
     @property
     def n_outputs(self) -> int:
         return self.n_classes
+
+    def log_probabilities(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
+        return jax.nn.log_softmax(output, axis=-1)
 
     def log_prob(self, output: Float[Array, "*batch out"], y: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
         chosen = y[..., None] == jnp.arange(self.n_classes)
@@ -41,30 +43,5 @@ class CategoricalLikelihood(Likelihood):
         """The entropy of the class."""
         return -jnp.sum(jax.nn.softmax(output, axis=-1) * jax.nn.log_softmax(output, axis=-1), axis=-1)
 
-    def uncertainty(self, moments: np.ndarray) -> np.ndarray:
-        """The entropy of the class."""
-        return scipy.special.entr(moments).sum(axis=-1)
-
-    def widened(self, moments: np.ndarray, spread: np.ndarray) -> np.ndarray:
-        """Softened probabilities."""
-        return softened(moments, spread[0])
-
-    def change(self, expected: np.ndarray, got: np.ndarray, spread: np.ndarray) -> float:
-        """Of a class probability."""
-        return float(np.max(np.abs(self.widened(got, spread) - self.widened(expected, spread))))
-
-    def labels(self, y: np.ndarray) -> np.ndarray:
-        return y
-
-    def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
-        return float(scipy.special.entr(np.bincount(y, weight) / weight.sum()).sum())
-
-    def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
-        y = np.asarray(y)
-        if y.shape != (n_rows,):
-            raise InvalidArgumentError(f"must hold one label for each of {n_rows} rows, got shape {y.shape}.", name)
-        numbers = y.dtype.kind in "iubf"
-        wrong = y[~((y >= 0) & (y < self.n_classes) & (y == np.round(y)))] if numbers else y
-        if len(wrong):
-            raise InvalidArgumentError(f"must hold labels 0 to {self.n_classes - 1}, got {wrong[0]}.", name)
-        return y.astype(np.int32)
+    def probabilities(self, outputs: Float[np.ndarray, "*batch out"]) -> Float[np.ndarray, "*batch out"]:
+        return scipy.special.softmax(outputs, axis=-1)

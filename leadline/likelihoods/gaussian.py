@@ -33,6 +33,10 @@ class GaussianLikelihood(GaussianNoise):
         return softplus(self.raw_scale)
 
     @property
+    def noise_scale(self) -> Float[Array, "*runs out"]:
+        return self.scale
+
+    @property
     def least_scale(self) -> Float[Array, "*runs out"]:
         return self.scale
 

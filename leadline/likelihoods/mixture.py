@@ -43,17 +43,35 @@ class Mixture(abc.ABC):
         mean = np.tensordot(self.share, self.mean, axes=1)
         return mean, np.tensordot(self.share, np.square(self.scale) + np.square(self.mean - mean), axes=1)
 
-    def said_of(self, y: Float[np.ndarray, "rows 1"]) -> Float[np.ndarray, "rows 4"]:
-        """Of every row with one target: the error of the mean, the log densities of the mixture and of the Gaussian
-        with its moments, and the level of the central interval that y is on the edge of."""
-        mean, variance = self.moments()
-        error = (y - mean)[:, 0]
-        gaussian = -0.5 * (error**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
-        level = np.abs(2 * self.cdf(y)[:, 0] - 1)
-        return np.stack([error, self.log_density(y), gaussian, level], axis=1)
+    def point(self, mean: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"]:
+        """What is predicted where one number is asked for: the mean."""
+        return mean
 
-    def quantile(self, level: float) -> Float[np.ndarray, "rows targets"]:
-        """The y with cdf(y) = level, by bisection between ends that surely hold it, to twelve digits."""
+    def below(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "rows targets"] | None:
+        """P(target < y), of every target alone; None where that is the cdf."""
+        return None
+
+    def said_of(self, y: Float[np.ndarray, "rows 1"]) -> Float[np.ndarray, "rows 5"]:
+        """Of every row with one target: the error of the prediction, the log densities of the mixture and of the
+        Gaussian with its moments, P(target < y) and P(target <= y)."""
+        mean, variance = self.moments()
+        error, deviation = (y - self.point(mean))[:, 0], (y - mean)[:, 0]
+        gaussian = -0.5 * (deviation**2 / variance[:, 0] + np.log(2 * np.pi * variance[:, 0]))
+        cdf = self.cdf(y)
+        below = self.below(y)
+        ends = (cdf if below is None else below)[:, 0], cdf[:, 0]
+        return np.stack([error, self.log_density(y), gaussian, *ends], axis=1)
+
+    def sample(self, rng: np.random.Generator) -> Float[np.ndarray, "rows targets"]:
+        """A draw of the targets of every row: a component, and from it each target alone."""
+        n_rows = self.mean.shape[1]
+        chosen = rng.choice(len(self.share), n_rows, p=self.share / self.share.sum()), np.arange(n_rows)
+        parts: dict[str, Any] = {name: value[chosen][None] for name, value in vars(self).items() if name != "share"}
+        return replace(self, share=np.ones(1), **parts).quantile(rng.uniform(size=self.mean.shape[1:]))
+
+    def quantile(self, level: Any) -> Float[np.ndarray, "rows targets"]:
+        """The y with cdf(y) = level, by bisection between ends that surely hold it, to twelve digits; the level is one
+        for all, or of every target its own."""
         low, high = self.ends(level)
         for _ in range(40):
             middle = 0.5 * (low + high)
@@ -61,9 +79,9 @@ class Mixture(abc.ABC):
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
 
-    def ends(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, level: Any) -> tuple[np.ndarray, np.ndarray]:
         """Between which the quantile lies: Cantelli's inequality, for every component."""
-        reach = np.sqrt(max(level, 1 - level) / min(level, 1 - level))
+        reach = np.sqrt(np.maximum(level, 1 - level) / np.minimum(level, 1 - level))
         return (self.mean - reach * self.scale).min(axis=0), (self.mean + reach * self.scale).max(axis=0)
 
     def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
@@ -116,10 +134,18 @@ def _log(probabilities: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(probabilities.astype(float), np.finfo(np.float32).tiny))
 
 
-class GaussianMixture(Mixture):
-    """Of Gaussians."""
+class LocationScaleMixture(Mixture):
+    """Of distributions that stay of their family when they are moved and stretched."""
 
     can_widen = True
+
+    def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
+        centre = np.tensordot(self.share, self.mean, axes=1)
+        return replace(self, mean=centre + factor * (self.mean - centre), scale=factor * self.scale)
+
+
+class GaussianMixture(LocationScaleMixture):
+    """Of Gaussians."""
 
     def component_cdf(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
         return scipy.special.ndtr((y - self.mean) / self.scale)
@@ -127,11 +153,7 @@ class GaussianMixture(Mixture):
     def log_densities(self, y: Float[np.ndarray, "rows targets"]) -> Float[np.ndarray, "components rows targets"]:
         return -0.5 * np.square((y - self.mean) / self.scale) - np.log(self.scale) - 0.5 * np.log(2 * np.pi)
 
-    def ends(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, level: Any) -> tuple[np.ndarray, np.ndarray]:
         """The components' own quantiles."""
         ends = self.mean + scipy.special.ndtri(level) * self.scale
         return ends.min(axis=0), ends.max(axis=0)
-
-    def widened(self, factor: Float[np.ndarray, " targets"]) -> "Mixture":
-        centre = np.tensordot(self.share, self.mean, axes=1)
-        return replace(self, mean=centre + factor * (self.mean - centre), scale=factor * self.scale)

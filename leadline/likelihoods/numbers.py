@@ -31,6 +31,14 @@ class NumberLikelihood(Likelihood):
     mixture: ClassVar[Callable[..., Mixture]]
     """The predictive distribution from the shares of its components and what `components` says of each."""
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        owners = ([one for one in cls.__mro__ if name in vars(one)] for name in ("log_prob", "mixture"))
+        (trained_by, *_), predicted_by = owners
+        if predicted_by and trained_by is not predicted_by[0] and issubclass(trained_by, predicted_by[0]):
+            must = "must have a `mixture` of its own as it has a `log_prob`"
+            raise InvalidArgumentError(f"{must}, got that of {predicted_by[0].__name__}.", cls.__name__)
+
     @property
     @abc.abstractmethod
     def n_targets(self) -> int:
@@ -44,6 +52,11 @@ class NumberLikelihood(Likelihood):
     @abc.abstractmethod
     def least_scale(self) -> Float[Array, "*runs targets"]:
         """The smallest noise that there can be."""
+
+    @property
+    def noise_scale(self) -> Float[Array, "*runs targets"] | None:
+        """The standard deviation of the noise, where it is one for all rows."""
+        return None
 
     @abc.abstractmethod
     def mean_and_scale(
@@ -111,6 +124,7 @@ class NumberLikelihood(Likelihood):
 class GaussianNoise(NumberLikelihood):
     """N(y | mean, diag(scale^2)) (eq. 1a); a subclass says how an output has mean and scale."""
 
+    argument: ClassVar[str] = "noise"
     mixture: ClassVar[Callable[..., Mixture]] = GaussianMixture
 
     raw_scale: Float[Array, " targets"]

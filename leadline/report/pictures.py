@@ -108,6 +108,7 @@ def _dependence(record: Record, i: int) -> Markup:
         in_order=bool(given["in_order"]),
         of_classes=record.task != "regression",
         top=top,
+        least=0.0 if record.one_rate else None,  # of counts
     )
     return as_svg(ax, f"dependence{i}", f"Line of the mean prediction against {given['column']}, with a band.")
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.special
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils import _safe_indexing, check_consistent_length
 
 from leadline._checks import InvalidArgumentError, check_choice, check_integer
@@ -24,17 +22,12 @@ from leadline.files.formats import learn_format
 from leadline.files.learning import relearned
 from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.restarts import evaluation_keys
-from leadline.metrics import UNKNOWN, OfClasses, OfNumbers
+from leadline.judged import UNKNOWN, OfClasses, OfNumbers
 from leadline.studies.baselines import BASELINES, baseline
 from leadline.studies.comparison import Comparison, measured, parts_of
 from leadline.studies.folds import Fold, cross_validation, kept_apart
+from leadline.studies.others import say_classes, say_counts, say_numbers
 from leadline.training.progress import CandidateLine
-
-LEAST = 1e-6
-"""The smallest probability of others that counts: forests say none of what they have not seen."""
-
-INNER_FOLDS = 5
-"""Of the rows to train on, from which it is learned how far what others say of a number may be off."""
 
 Teller = Callable[[int, int, str, float | None], None]
 """Told the fold, of how many, the candidate, and the seconds left, where they are known."""
@@ -79,6 +72,8 @@ class Contest:
     def __post_init__(self) -> None:
         self.outcomes: dict[str, list[Outcome]] = {name: [] for name in self.candidates}
         self.failures: dict[str, str] = {}
+        ours = [one for one in self.candidates.values() if isinstance(one, DepthRegressor)]
+        self.counts = any(one._likelihood.judged == "counts" for one in ours)
         is_right = is_classifier if self.task == "classification" else is_regressor
         must = "classifiers with `predict_proba`" if self.task == "classification" else "regressors"
         for name, one in self.candidates.items():
@@ -128,7 +123,8 @@ class Contest:
         estimator: Any = clone(self.candidates[name])
         start = time.perf_counter()
         is_ours = isinstance(estimator, DepthClassifier | DepthRegressor)
-        say = say_ours if is_ours else say_classes if self.task == "classification" else say_numbers
+        of_numbers = say_counts if self.counts else say_numbers
+        say = say_ours if is_ours else say_classes if self.task == "classification" else of_numbers
         with self._noting(ConvergenceWarning, f"{name} had not converged when it stopped."):
             estimator.fit(x, y)
             seconds = time.perf_counter() - start
@@ -172,7 +168,7 @@ class Contest:
         rows = [*self._rows(finished, bool(n_measured))]
         rows += [{"candidate": name, "failed": error} for name, error in self.failures.items()]
         counts = {"n_rows": len(self.y), "n_measured": n_measured, "folds": n_folds if len(self.folds) > 1 else None}
-        notes = [*_notes(self.task, len(self.folds), rows, **counts), *self.notes]
+        notes = [*_notes(self.task, len(self.folds), rows, self.counts, **counts), *self.notes]
         notes += [f"{name} failed: {error}" for name, error in self.failures.items()]
         return Comparison(rows, self.task, {**about, **counts}, notes)
 
@@ -298,23 +294,6 @@ def say_ours(estimator: Any, x: Any, y: np.ndarray, *_: Any) -> OfClasses | OfNu
     return estimator.said_of(x, y)
 
 
-def say_classes(estimator: Any, x: Any, y: np.ndarray, *_: Any) -> OfClasses:
-    """Its probabilities, none of which counts as less than `LEAST`."""
-    probabilities, known = np.maximum(estimator.predict_proba(x), LEAST), np.asarray(estimator.classes_)
-    places = np.where(np.isin(y, known), np.searchsorted(known, y), UNKNOWN)
-    return OfClasses(probabilities / probabilities.sum(axis=1, keepdims=True), places)
-
-
-def say_numbers(estimator: Any, x: Any, y: np.ndarray, x_train: Any, y_train: np.ndarray) -> OfNumbers:
-    """A Gaussian around each of its numbers, as wide as it errs on rows of the training part that it has not seen."""
-    inner = KFold(min(INNER_FOLDS, len(y_train)), shuffle=True, random_state=0)
-    residuals = y_train - cross_val_predict(clone(estimator), x_train, y_train, cv=inner)
-    deviation = max(np.sqrt(np.mean(np.square(residuals))), 1e-6 * np.std(y_train), np.finfo(float).tiny)
-    error = np.asarray(estimator.predict(x), float) - y
-    log_density = -0.5 * np.square(error / deviation) - np.log(deviation) - 0.5 * np.log(2 * np.pi)
-    return OfNumbers(error, log_density, log_density, scipy.special.erf(np.abs(error) / deviation / np.sqrt(2)))
-
-
 def _among(classes: np.ndarray, known: np.ndarray, said: OfClasses) -> OfClasses:
     """By all classes that there are: the folds need not know the same ones."""
     places = np.searchsorted(classes, known)
@@ -349,7 +328,14 @@ def _of_table(error: NoPredictionError, kept: np.ndarray, columns: list[str]) ->
 
 
 def _notes(
-    task: str, n_folds: int, rows: list[dict[str, Any]], *, n_rows: int, n_measured: int, folds: int | None
+    task: str,
+    n_folds: int,
+    rows: list[dict[str, Any]],
+    counts: bool,
+    *,
+    n_rows: int,
+    n_measured: int,
+    folds: int | None,
 ) -> list[str]:
     """What one should know to read the table."""
     finished = folds or 1
@@ -370,9 +356,10 @@ def _notes(
     if n_measured and not all(is_ours) and task == "classification":
         notes.append("Probabilities from others than ours count as at least one in a million.")
     elif n_measured and not all(is_ours):
+        rounded = ", rounded to counts" if counts else ""
         notes.append(
             "What others than ours predict is taken for the middle of a Gaussian, as wide as they err on rows of the "
-            "training part that they have not seen."
+            f"training part that they have not seen{rounded}."
         )
     notes += ["E[L] is the mean depth of ours, ± its standard deviation."] * any(is_ours)
     notes.append("Seconds are those of one training.")

@@ -12,7 +12,7 @@ import numpy as np
 from leadline import metrics
 from leadline._foreign import on_one_line, shown
 from leadline._version import __version__
-from leadline.metrics import OfClasses, OfNumbers
+from leadline.judged import OfClasses, OfNumbers, inside
 
 if TYPE_CHECKING:
     import pandas
@@ -85,7 +85,7 @@ def parts_of(said: OfClasses | OfNumbers) -> dict[str, np.ndarray]:
         squares = np.square(said.error)
         rmse = float(np.sqrt(squares.mean()))
         around = (squares - squares.mean()) / (2 * rmse) if rmse else squares
-        return {"rmse": rmse + around, "nll": -said.log_mixture, "coverage_90": (said.level <= COVERED).astype(float)}
+        return {"rmse": rmse + around, "nll": -said.log_mixture, "coverage_90": inside(said, COVERED)}
     confidence, right = said.probabilities.max(axis=1), said.probabilities.argmax(axis=1) == said.y
     rows, sure, accurate = metrics.reliability(*said)
     bins = np.clip(np.ceil(confidence * len(rows)).astype(int) - 1, 0, len(rows) - 1)

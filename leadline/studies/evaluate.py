@@ -16,8 +16,8 @@ from leadline.inference import restarts as together
 from leadline.inference.predict import depth_masses, evaluate_free_energy, predict
 from leadline.inference.pruning import effective_widths
 from leadline.inference.recipes import get_recipe
-from leadline.likelihoods.mixture import Mixture
-from leadline.metrics import OfClasses, OfNumbers, measured
+from leadline.judged import OF_CLASSES, OF_NUMBERS, OfClasses, OfNumbers
+from leadline.metrics import measured
 from leadline.training.loop import train
 from leadline.training.problem import Problem
 from leadline.training.run import Watch
@@ -96,7 +96,8 @@ def _of_classes(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     each = predict(models, x, n_samples=n_samples, key=together.evaluation_keys(models, seeds))
     fits = [trained.calibrated(problem, i) for i, problem in enumerate(problems)]
     said = [one.together(each[trained.runs_of(i)]) for i, one in enumerate(fits)]
-    return [(one, OfClasses(p, y), {}) for one, p, (_, y) in zip(fits, said, tests, strict=True)]
+    of = OF_CLASSES[problems[0].likelihood.judged]
+    return [(one, of(p, y), {}) for one, p, (_, y) in zip(fits, said, tests, strict=True)]
 
 
 def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
@@ -108,21 +109,16 @@ def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
         assert calibration is not None
         share, spread = calibration.share, calibration.spread
         mean, scale = (0.0, 1.0) if problem.units is None else (problem.units.y_mean, problem.units.y_scale)
-        shift = np.log(scale)
         x, y = _test(problem)
-        error, mixture, gaussian, level = _said_by_restarts(restarts, x, y)
-        said = OfNumbers(scale * error, mixture - shift, gaussian - shift, level, mean + scale * y)
+        columns = restarts.by_mixture(lambda mixture, y: mixture.said_of(y), x, y[:, None])
+        said = OF_NUMBERS[problem.likelihood.judged].of_units(columns, mean + scale * y, scale)
         more = {"spread": float(spread[0]), "largest_share": float(share.max())}
         if calibration.nll is not None:
-            more["validation_ll"] = float(-calibration.nll - shift)
+            more["validation_ll"] = float(-calibration.nll - np.log(scale))
         return restarts, said, more
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(of_one, range(len(problems)), problems))
-
-
-def _said_by_restarts(restarts: together.Restarts, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return restarts.by_mixture(Mixture.said_of, x, y[:, None]).T
 
 
 def _test(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.inspection import MOST_ROWS, Dependence, hardest, verdict
 from leadline.estimators.said import NoPredictionError
 from leadline.estimators.shuffling import chosen
+from leadline.judged import OfClasses, OfNumbers
 
 Rows = tuple[Any, np.ndarray]
 """x, an array or a data frame, and y."""
@@ -33,7 +34,7 @@ def inspected(
     estimator: DepthClassifier | DepthRegressor,
     train: Rows,
     test: Rows,
-    said: metrics.OfClasses | metrics.OfNumbers | None,
+    said: OfClasses | OfNumbers | None,
     *,
     target: str,
     places: np.ndarray | None = None,
@@ -67,7 +68,7 @@ def _inspected(
     content: dict[str, Any] = {"errors": _rounded(metrics.standard_errors(said))}
     content["uncertainty"] = {name: _rounded(told[name][rows]) for name in ("noise", "weights", "depth")}
     content["hardest"] = _hardest(told, np.arange(len(y)) if places is None else places)
-    if isinstance(said, metrics.OfClasses):
+    if isinstance(said, OfClasses):
         content["confusion"] = _confusion(said) if said.probabilities.shape[1] <= MOST_CLASSES else None
     else:
         low, high = estimator.predict_interval(_rows_of(x, rows), 0.9).T
@@ -130,7 +131,7 @@ def _hardest(told: dict[str, np.ndarray], places: np.ndarray) -> list[dict[str, 
     ]
 
 
-def _confusion(said: metrics.OfClasses) -> dict[str, Any]:
+def _confusion(said: OfClasses) -> dict[str, Any]:
     """Class by class, and how many rows of one are taken for another, the most frequent first."""
     matrix = metrics.confusion(*said)
     right = np.diag(matrix)

@@ -11,14 +11,16 @@ import numpy as np
 from leadline import metrics
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_choice, tell
 from leadline._foreign import shown, some
-from leadline.backend.device import backend, n_threads
+from leadline.backend.device import n_threads
 from leadline.backend.numerics import mean_and_scale
 from leadline.estimators import DepthClassifier, DepthRegressor
 from leadline.estimators.encoder import TableEncoder
 from leadline.estimators.said import NoPredictionError, check_said
 from leadline.files.formats import TableFormat, TargetKind, lacks_target, targets
 from leadline.files.records import Record
+from leadline.inference import native
 from leadline.inference.model import run_model
+from leadline.judged import OfClasses, OfCounts, OfNumbers, inside, one_rate
 from leadline.studies.evaluate import make_record
 from leadline.studies.folds import kept_apart
 from leadline.studies.inspection import inspected
@@ -115,6 +117,7 @@ def make_estimator(
     task: str,
     settings: Settings,
     *,
+    likelihood: str | None = None,
     noise: str = "auto",
     class_weight: str | None = None,
     encoder: TableEncoder | None = None,
@@ -131,6 +134,7 @@ def make_estimator(
         check_choice("class_weight", class_weight, ["balanced"])
     said = {name: getattr(settings, one.name) for name, one in options("estimator").items()}
     said |= {"random_state": settings.seed, "encoder": encoder, "verbose": verbose}
+    said |= {} if likelihood is None else {"likelihood": likelihood}
     if task == "classification":
         estimator = DepthClassifier(**said, class_weight=class_weight)
     else:
@@ -155,7 +159,7 @@ def expected_cost(parts: Parts, fmt: TableFormat, estimator: Estimator) -> tuple
     products = 12 * n_restarts * batch * width * (n_inputs + 3 * (width + n_outputs))
     steps_per_epoch = -(-n_rows // batch)
     memory = 3e8 + 40 * n_rows * n_inputs + 300 * n_restarts * width * (n_inputs + 8 * width)
-    by_engine = backend().has_engine
+    by_engine = native.knows(estimator._likelihood)
     begin, more, cores = (0.2, 1e-4, min(n_restarts, n_threads())) if by_engine else (15, 0.002, 1)
     steps = (1 + SCHEDULED) * max(MIN_STEPS, MIN_LOOKS * steps_per_epoch)
     least = steps * (more + products / 20e9) / cores
@@ -214,16 +218,22 @@ def _learned(estimator: Estimator, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(estimator, f"{name}_") for name in names}
 
 
-def _curves(said: metrics.OfClasses | metrics.OfNumbers | None, y: np.ndarray) -> dict[str, Any]:
+def _curves(said: OfClasses | OfNumbers | None, y: np.ndarray) -> dict[str, Any]:
     """How honest the predictions are, in more than one number."""
     if said is None:
         return {}
-    if isinstance(said, metrics.OfClasses):
+    if isinstance(said, OfClasses):
         rows, confidence, right = (np.nan_to_num(column).tolist() for column in metrics.reliability(*said))
         return {"reliability": {"rows": rows, "confidence": confidence, "right": right}}
     levels = [round(0.05 * i, 2) for i in range(1, 20)]
-    observed = [float(np.mean(said.level <= level)) for level in levels]
-    return {"coverage_curve": {"level": levels, "observed": observed}, "target_std": float(np.std(y))}
+    observed = [float(np.mean(inside(said, level))) for level in levels]
+    return {"coverage_curve": {"level": levels, "observed": observed}, **_of_one_answer(said, y)}
+
+
+def _of_one_answer(said: OfNumbers, y: np.ndarray) -> dict[str, Any]:
+    """What is to be known of numbers to say what one answer for all rows would give."""
+    known: dict[str, Any] = {"target_std": float(np.std(y))}
+    return known | ({"one_rate": one_rate(y)} if isinstance(said, OfCounts) else {})
 
 
 def _prior(estimator: Estimator, least: int) -> list[float]:
@@ -274,10 +284,13 @@ def measured_on(estimator: Estimator, frame: "pandas.DataFrame") -> tuple[dict[s
     if len(known) == 0:
         raise InvalidArgumentError(f"The table must have rows with a `{shown(fmt.target)}` to measure on, got none.")
     y = targets(known, fmt)
-    about: dict[str, Any] = {"n_test": len(known), "target_std": float(np.std(y)) if fmt.task == "regression" else None}
+    about: dict[str, Any] = {"n_test": len(known)}
+    said = estimator.said_of(known, y)
+    if isinstance(said, OfNumbers):
+        about |= _of_one_answer(said, y)
     if isinstance(estimator, DepthClassifier):
         about["class_shares"] = {str(label): float(np.mean(y == label)) for label in estimator.classes_}
-    return metrics.measured(estimator.said_of(known, y)), about
+    return metrics.measured(said), about
 
 
 def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:

@@ -36,11 +36,13 @@ WRONG = {
     "callback": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], [print, "print"], {"a": print}, THING],
 }
 OF_ONE = {"class_weight": [True, *NO_WORD[:-2], THING, {"a": "b"}, {"a": None}], "noise": [None, True, *NO_WORD]}
+OF_OTHERS = {DepthClassifier: ["poisson", "gaussian"], DepthRegressor: ["ordinal", "constant"]}
+"""Likelihoods that are none of an estimator's."""
 
 
 def cases():
     for kind, own in ((DepthClassifier, "class_weight"), (DepthRegressor, "noise")):
-        wrong = {**WRONG, own: OF_ONE[own]}
+        wrong = {**WRONG, own: OF_ONE[own], "likelihood": [None, True, *NO_WORD, *OF_OTHERS[kind]]}
         assert set(wrong) == set(kind().get_params()) - {"random_state"}
         for name, values in wrong.items():
             for i, value in enumerate(values):  # by number: the processes of pytest must agree on the names

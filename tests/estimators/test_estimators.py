@@ -138,7 +138,7 @@ def test_fitted_attributes_agree_with_each_other(name, request):
 
 
 def test_there_are_few_arguments_and_the_names_of_scikit_learn():
-    assert len(classifier().get_params()) <= 19
+    assert len(classifier().get_params()) <= 20
     assert set(regressor().get_params()) ^ set(classifier().get_params()) == {"class_weight", "noise"}
 
 

@@ -26,9 +26,10 @@ from leadline.files.learning import relearned
 from leadline.metrics import UNKNOWN, OfClasses, OfNumbers
 from leadline.report.comparison import page
 from leadline.studies.baselines import BASELINES, baseline
-from leadline.studies.compare import INNER_FOLDS, Contest, free_energy_error
+from leadline.studies.compare import Contest, free_energy_error
 from leadline.studies.comparison import JUDGES, Comparison, mean_and_error, measured, parts_of
 from leadline.studies.folds import cross_validation, kept_apart
+from leadline.studies.others import INNER_FOLDS
 from tests.report.test_page import Page
 
 SMALL = {"width": 4, "n_restarts": 1, "max_iter": 3, "random_state": 1}

@@ -38,13 +38,14 @@ INSIDE = {
         *("kernels", ""),
     ],
     "depth": ["base", "*", ""],
-    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
+    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
     "likelihoods": ["mixture", "base", "numbers", "*", ""],
     "inference": [
         *(
             "model",
             "native",
             "free_energy",
+            "joint",
             "recipes",
             "montecarlo",
             "predict",

@@ -36,7 +36,29 @@ class Progress:
     seconds: float = 0.0
     """Since the training began."""
     restarts: dict[str, np.ndarray] = field(default_factory=dict)
-    """What every restart says, under the names of `history_`; and its `temperature`."""
+    """What every restart says, under the names of `history_`; and its `seed`, `temperature` and `phase`."""
+
+    def by_run(self) -> "list[Progress]":
+        """Where each run is, by itself: in the order of `Trained.model`, the restarts of a fit side by side.
+
+        Returns:
+            One for each, whose `restarts` hold that run alone (`one.restarts["seed"][0]` says which fit it is of).
+
+        Example:
+            >>> def tell(now):
+            ...     for run, one in enumerate(now.by_run()):
+            ...         print(one.epoch, run, one.restarts["seed"][0], one.depth_mean, one.nll)
+            >>> leadline.train(problem, settings, watch=leadline.Watch(on_epoch=tell))
+        """
+        each = []
+        for run in range(len(self.restarts["seed"])):
+            own = {name: column[run : run + 1] for name, column in self.restarts.items()}
+            low, high = own["depth_support"][0]
+            names = ("free_energy", "validation_nll", "depth_mean", "depth_std")
+            numbers: list[Any] = [float(own[name][0]) for name in names]
+            of_run = {"support": (int(low), int(high)), "phase": str(own["phase"][0]), "restarts": own}
+            each.append(Progress(self.epoch, self.epochs, *numbers, **of_run, seconds=self.seconds))
+        return each
 
     @property
     def median_nll(self) -> float:
@@ -61,6 +83,8 @@ class Burst:
     """Since the training began, after every epoch."""
     temperature: np.ndarray
     """Of every run."""
+    seed: np.ndarray
+    """Of the fit that a run is of."""
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -79,7 +103,7 @@ class Burst:
             support=(int(low.min()), int(high.max())),
             phase=str(self.phases[i, 0]),
             seconds=float(self.seconds[i]),
-            restarts=now | {"temperature": self.temperature},
+            restarts=now | {"seed": self.seed, "temperature": self.temperature, "phase": self.phases[i]},
         )
 
 

@@ -70,7 +70,7 @@ def _temper(
     """One step of t: weights, resampling, moves."""
     n = len(particles)
 
-    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def halve(_: Any, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
         weight = jax.nn.softmax(middle * ll)
@@ -99,7 +99,7 @@ def _temper(
         momentum = jax.random.normal(of_momentum, theta.shape)
         step = size * jax.random.uniform(of_size, (n, 1), minval=0.5, maxval=1.5) * scale
 
-        def leap(_: int, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        def leap(_: Any, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             theta, momentum, _, _, gradient = state
             momentum = momentum + step / 2 * gradient
             theta = theta + step * momentum

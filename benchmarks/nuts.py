@@ -44,6 +44,9 @@ MEAN_FIELD = replace(leadline.RECIPES["leadline"], name="mean-field", temperatur
 class KnownNoise(leadline.GaussianLikelihood):
     """N(y | output, scale^2) with the scale that it begins with: its gradient is zero."""
 
+    def __init__(self, scale: float):
+        super().__init__(1, scale)
+
     @property
     def scale(self) -> Any:
         return jax.lax.stop_gradient(super().scale)
@@ -61,7 +64,7 @@ def rows(kind: str, seed: int) -> leadline.Problem:
         return x, np.sin(3 * x) + NOISE * rng.normal(size=(n, 1))
 
     train, test = sine(N_ROWS), sine(N_TEST)
-    return leadline.Problem(train, train, KnownNoise(1, NOISE), test=test)
+    return leadline.Problem(train, train, KnownNoise(NOISE), test=test)
 
 
 class Exact:
@@ -108,8 +111,8 @@ class Exact:
         log_prob = jax.vmap(self.model.likelihood.log_prob, (0, None))
         return np.asarray(log_prob(outputs, jnp.asarray(y)), float)
 
-    def depth(self, problem: leadline.Problem, depth: int, seed: int) -> dict[str, Any]:
-        """What there is to know of one depth."""
+    def depth(self, problem: leadline.Problem, depth: int, seed: int) -> tuple[dict[str, Any], Any]:
+        """What there is to know of one depth, and ln p(y | x, L) of the test rows by NUTS and by the particles."""
         given, found = self.given(problem, depth), []
         for i in range(REPEATS):
             key, start = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10 * depth + i))
@@ -120,8 +123,7 @@ class Exact:
         by_smc = self.log_p(found[0].particles, problem, depth)
         draws, ll = self.nuts(given, jax.random.split(jax.random.fold_in(jax.random.key(seed), 100 + depth), CHAINS))
         by_nuts = self.log_p(draws[:, :: DRAWS // 250], problem, depth)
-        self._log_p = by_nuts, by_smc
-        return {
+        said = {
             "log_evidence": log_z,
             "log_evidence_error": log_z_error,
             "log_evidence_each": each,
@@ -131,29 +133,27 @@ class Exact:
             "nll_nuts": -float(mean_of_draws(by_nuts).mean()),
             "nll_smc": -float(mean_of_draws(by_smc).mean()),
         }
+        return said, (mean_of_draws(by_nuts), mean_of_draws(by_smc))
 
     def all_depths(self, problem: leadline.Problem, seed: int) -> dict[str, Any]:
         """P(L | y), and the predictions of all depths together."""
-        each, log_p = [], []
-        for depth in DEPTHS:
-            each.append(self.depth(problem, depth, seed))
-            log_p.append([mean_of_draws(a) for a in self._log_p])
+        each, log_p = zip(*(self.depth(problem, depth, seed) for depth in DEPTHS), strict=True)
         log_z = np.array([one["log_evidence"] for one in each])
         errors = np.array([one["log_evidence_error"] for one in each])
         p = softmax(log_z)
         spread = [softmax(log_z + errors * z) for z in np.random.default_rng(0).normal(size=(1000, len(DEPTHS)))]
-        nuts, smc = (logsumexp(np.log(p)[:, None] + [one[i] for one in log_p], axis=0) for i in (0, 1))
+        nuts, smc = (-np.mean(logsumexp(np.log(p)[:, None] + [one[i] for one in log_p], axis=0)) for i in (0, 1))
         return {
             "depths": each,
             "p": p.tolist(),
             "p_error": np.std(spread, axis=0).tolist(),
-            "nll_nuts": -float(nuts.mean()),
-            "nll_smc": -float(smc.mean()),
+            "nll_nuts": float(nuts),
+            "nll_smc": float(smc),
         }
 
     def _chain(self, given: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """One chain of NUTS from a draw of the prior: its draws, and their log likelihood."""
-        import blackjax
+        import blackjax  # pyright: ignore[reportMissingImports]
 
         def target(theta: jax.Array) -> jax.Array:
             return self.log_prior(theta, given) + self.log_likelihood(theta, given)
@@ -172,8 +172,9 @@ class Exact:
 
 
 def head_integrated_out(exact: Exact, problem: leadline.Problem, n_rows: int = 8, n: int = 2_000_000) -> dict[str, Any]:
-    """Of numbers at depth 0: given the first layer the head is linear, and y is Gaussian. So the evidence is a mean over
-    the first layer's six weights, which draws from their prior give, of a few rows, with a small standard error."""
+    """Of numbers at depth 0: given the first layer the head is linear, and y is Gaussian. So the evidence is a mean
+    over the first layer's six weights, which draws from their prior give, of a few rows, with a small standard error.
+    """
     x, y = (np.asarray(a[:n_rows], float) for a in problem.train)
     rng, terms = np.random.default_rng(0), []
     for _ in range(n // 50_000):

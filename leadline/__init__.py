@@ -9,6 +9,7 @@ from leadline._version import __version__
 if TYPE_CHECKING:
     from leadline import callbacks, datasets, metrics
     from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
+    from leadline._registry import PluginWarning, register
     from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
     from leadline.estimators import DepthClassifier, DepthRegressor
     from leadline.estimators.encoder import TableEncoder
@@ -31,11 +32,22 @@ if TYPE_CHECKING:
     from leadline.network.unbounded import UnboundedNetwork
     from leadline.studies.compare import compare
     from leadline.studies.comparison import Comparison
-    from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
+    from leadline.training import (
+        Problem,
+        Settings,
+        Trained,
+        TrainingDivergedError,
+        Units,
+        Watch,
+        grow,
+        init_models,
+        train,
+    )
     from leadline.training.bursts import Progress
 
 _PLACES = {
     "_checks": "DataWarning InvalidArgumentError UnfinishedWarning",
+    "_registry": "PluginWarning register",
     "depth": "CategoricalDepth DepthDistribution FixedDepth NormalDepth PoissonDepth",
     "estimators": "DepthClassifier DepthRegressor",
     "estimators.encoder": "TableEncoder",
@@ -53,7 +65,7 @@ _PLACES = {
     "studies.compare": "compare",
     "studies.comparison": "Comparison",
     "training.bursts": "Progress",
-    "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
+    "training": "Problem Settings Trained TrainingDivergedError Units Watch grow init_models train",
 }
 _MODULES = ("callbacks", "datasets", "metrics")
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from leadline.depth import FAMILIES
+from leadline.likelihoods import LIKELIHOODS
+from leadline.network.blocks import BLOCKS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,10 +50,11 @@ def test_python_runs(page, tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _what_a_page_adds_goes_with_it():
-    before = dict(FAMILIES)
+    registries = FAMILIES, LIKELIHOODS, BLOCKS
+    before = [dict(one.data) for one in registries]
     yield
-    FAMILIES.clear()
-    FAMILIES.update(before)
+    for one, names in zip(registries, before, strict=True):
+        one.data = names
 
 
 def anchors(page):

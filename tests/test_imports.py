@@ -12,7 +12,8 @@ import leadline
 PACKAGE = Path(leadline.__file__).parent
 
 ROOMS = [
-    *("_version", "_foreign", "_checks", "_identity", "_discovery", "backend", "depth", "network", "likelihoods"),
+    *("_version", "_foreign", "_checks", "_identity", "_discovery", "_registry", "backend", "depth"),
+    *("network", "likelihoods"),
     *(
         "inference",
         "metrics",
@@ -44,6 +45,7 @@ INSIDE = {
         *(
             "model",
             "native",
+            "door",
             "free_energy",
             "joint",
             "recipes",
@@ -61,7 +63,7 @@ INSIDE = {
     ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("interruption", "bursts", "progress", "run", "trained", "loop", ""),
+        *("growth", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": [
         "said",

@@ -13,6 +13,7 @@ import typer
 
 from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning, naming
 from leadline._foreign import on_one_line
+from leadline._registry import PluginWarning
 from leadline._version import __version__
 from leadline.backend.compilation import ProgramsNotKeptWarning
 from leadline.backend.device import missing
@@ -29,8 +30,8 @@ from leadline.training.run import TrainingDivergedError, TrainingSlowedWarning
 from leadline.training.settings import Settings
 
 _NOTES = (
-    *(CheckpointWarning, DataWarning, EngineMissingWarning, NotWrittenWarning, ProgramsNotKeptWarning),
-    *(TrainingSlowedWarning, UnfinishedWarning),
+    *(CheckpointWarning, DataWarning, EngineMissingWarning, NotWrittenWarning, PluginWarning),
+    *(ProgramsNotKeptWarning, TrainingSlowedWarning, UnfinishedWarning),
 )
 """Warnings of ours."""
 

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from leadline._checks import InvalidArgumentError
+from leadline._registry import Registry, is_own
 from leadline.backend.compilation import jit
 
 N_DEPTHS = 1024
@@ -21,7 +23,7 @@ Bounds = Literal["real", "integer"]
 Pair = tuple["DepthDistribution", "DepthDistribution"]
 """p(L) and the q(L) to start from."""
 
-FAMILIES: "dict[str, type[DepthDistribution]]" = {}
+FAMILIES = Registry("depth family")
 """Those that have a name, by it, in the order of their files' imports."""
 
 
@@ -46,6 +48,7 @@ class DepthDistribution(eqx.Module):
     below n: training stores more layers before it ever looks at a q(L) that does not fit.
     """
 
+    registry: ClassVar[Registry] = FAMILIES
     name: ClassVar[str] = ""
     label: ClassVar[str] = ""
     """How reports write the name, if otherwise."""
@@ -54,13 +57,14 @@ class DepthDistribution(eqx.Module):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        if cls.__dict__.get("name"):
-            FAMILIES[cls.name] = cls
+        if is_own(cls) and cls.__dict__.get("name"):
+            FAMILIES.data[cls.name] = cls
 
     @classmethod
     def pair(cls, start: Start) -> Pair:
         """p(L) and the q(L) to start from, where the family is asked for by its name."""
-        raise NotImplementedError(f"{cls.__name__} has a name, and needs a `pair` to go with it")
+        must = f"must be a pair of {cls.__name__}, which says of no p(L) and q(L) that go by its name"
+        raise InvalidArgumentError(f"{must}; give it a class method `pair(start)`, or give two of them.", "depth")
 
     @abc.abstractmethod
     def log_masses(self, n_depths: int) -> Float[Array, " depths"]:

@@ -14,6 +14,8 @@ import jax
 import numpy as np
 
 from leadline._checks import InvalidArgumentError, refusing
+from leadline._foreign import shown
+from leadline._registry import is_own
 from leadline._version import __version__
 from leadline.backend.forks import on_device
 from leadline.depth import FixedDepth
@@ -35,12 +37,24 @@ LARGEST = 1e18
 """Of the numbers in a model: no training comes near, and the squares of larger ones are no numbers of float32."""
 
 
+REGISTRIES = (FAMILIES, LIKELIHOODS, BLOCKS)
+
+
 def known_modules() -> dict[str, type]:
-    """What a file may hold, by name: nothing else is ever built from one."""
+    """What a file may hold, by name: nothing else is ever built from one.
+
+    Leadline's own classes are called as they are; one that is registered by what it is and its name, as `depth family
+    geometric`, wherever it is defined, and the parts of such a block by its name and theirs.
+    """
     parts = (Model, UnboundedNetwork, CategoricalLikelihood, FixedDepth)
-    parts += tuple(part for block in BLOCKS.values() for part in block.parts)
-    named = (*FAMILIES.values(), *LIKELIHOODS.values(), *BLOCKS.values())
-    return {"Block": Dense, **{kind.__name__: kind for kind in (*parts, *named)}}  # `Block` is its name in format 1
+    known: dict[str, type] = {kind.__name__: kind for kind in parts}
+    for registry in REGISTRIES:
+        for name, kind in registry.items():
+            called = f"{registry.what} {name}"
+            known[kind.__name__ if is_own(kind) else called] = kind
+            for part in getattr(kind, "parts", ()):
+                known[part.__name__ if is_own(part) else f"{called} {part.__name__}"] = part
+    return {"Block": Dense, **known}  # its name in format 1
 
 
 def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
@@ -54,36 +68,64 @@ def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
     Returns:
         What `rebuild` takes.
     """
-    kind = type(module).__name__
-    if known_modules().get(kind) is not type(module):
-        raise InvalidArgumentError(f"is a {kind}, which a model file cannot hold; pickle the estimator instead.", name)
+    called = {kind: name for name, kind in known_modules().items()}.get(type(module))
+    if called is None:
+        raise InvalidArgumentError(_not_held(type(module)), name)
     fields: dict[str, Any] = {}
     for field in dataclasses.fields(module):
         value, path = getattr(module, field.name), f"{name}.{field.name}"
         if isinstance(value, eqx.Module):
             fields[field.name] = describe(value, path, tensors)
-        elif eqx.is_array(value):
+        elif isinstance(value, jax.Array | np.ndarray):
             tensors[path] = np.asarray(value)
             fields[field.name] = {"tensor": path}
+        elif isinstance(value, tuple) and all(map(_is_plain, value)):
+            fields[field.name] = {"values": [_plain(one) for one in value]}
+        elif _is_plain(value):
+            fields[field.name] = {"value": _plain(value)}
         else:
-            fields[field.name] = {"value": value}
-    return {"module": kind, "fields": fields}
+            kinds = "numbers, text, arrays and tuples of numbers or text"
+            raise InvalidArgumentError(f"is a {type(value).__name__}, and a model file holds {kinds} alone.", path)
+    return {"module": called, "fields": fields}
+
+
+def _not_held(kind: type) -> str:
+    """Why, and how to make a file hold it."""
+    registry = getattr(kind, "registry", None)
+    if registry is None or is_own(kind):
+        return f"is a {kind.__name__}, which a model file cannot hold; pickle the estimator instead."
+    return (
+        f"is a {kind.__name__}, which a model file holds only where it is registered: call "
+        f"`leadline.register({kind.__name__}, name=...)`, or pickle the estimator instead."
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON has it as it is."""
+    return value is None or isinstance(value, bool | int | float | str | np.bool_ | np.integer | np.floating)
 
 
 def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
     """The module that was described."""
-    kind = known_modules().get(description["module"])
+    called = description["module"]
+    kind = known_modules().get(called)
     if kind is None:
+        raise InvalidArgumentError(_not_known(called))
+    module, fields = object.__new__(kind), dataclasses.fields(kind)
+    if not is_own(kind) and set(description["fields"]) != {field.name for field in fields}:
+        has, given = (", ".join(sorted(names)) for names in ({field.name for field in fields}, description["fields"]))
         raise InvalidArgumentError(
-            f"`path`: the file holds a {description['module']!r}, which this version does not know."
+            f"`path`: the file has the {called} with the fields {given}, and {kind.__name__}, which is registered so, "
+            f"has {has}; register the class that was saved."
         )
-    module = object.__new__(kind)
-    for field in dataclasses.fields(kind):
+    for field in fields:
         given = description["fields"][field.name]
         if "module" in given:
             value = rebuild(given, tensors)
+        elif "tensor" in given:
+            value = on_device(tensors[given["tensor"]])
         else:
-            value = on_device(tensors[given["tensor"]]) if "tensor" in given else _checked(field, given["value"])
+            value = _checked(field, given["value"]) if is_own(kind) else _checked_plain(field, given)
         object.__setattr__(module, field.name, value)
     getattr(module, "__check_init__", lambda: None)()  # as Equinox does with one that is built
     return module
@@ -96,6 +138,24 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     if not (value in choices if get_origin(field.type) is Literal else fits.get(field.type, value is None)):
         raise ValueError(f"{field.name} is {value!r}")
     return value
+
+
+def _checked_plain(field: dataclasses.Field[Any], given: dict[str, Any]) -> Any:
+    """What a field of a registered class may have: plain values, whatever they are to it."""
+    values = given["values"] if "values" in given else [given["value"]]
+    if not isinstance(values, list) or not all(map(_is_plain, values)):
+        raise ValueError(f"{field.name} is {values!r}")
+    return tuple(values) if "values" in given else values[0]
+
+
+def _not_known(called: Any) -> str:
+    """What to do about a file that holds such a thing."""
+    for registry in REGISTRIES:
+        if isinstance(called, str) and called.startswith(f"{registry.what} "):
+            name = shown(called.removeprefix(f"{registry.what} ").split(" ")[0])
+            way_out = f"import what registers it, or call `leadline.register` with its class and the name {name!r}"
+            return f"`path`: the file holds the {registry.what} {name!r}, which is not registered; {way_out}."
+    return f"`path`: the file holds a {called!r}, which this version does not know."
 
 
 def reading(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
@@ -127,8 +187,9 @@ def check_fits_together(models: Any) -> Model:
     for part in (models.likelihood, models.depth_prior, models.depth_posterior):
         for field in dataclasses.fields(part):
             value, annotation = getattr(part, field.name), cast("Any", field.type)
-            sizes = getattr(annotation, "dim_str", None)  # jaxtyping's, to which the runs come
-            if eqx.is_array(value) and sizes is not None and value.ndim != 1 + len(sizes.split()):
+            sizes = getattr(annotation, "dim_str", "...")  # jaxtyping's, to which the runs come
+            fixed = "*" not in sizes and "..." not in sizes
+            if eqx.is_array(value) and fixed and value.ndim != 1 + len(sizes.split()):
                 raise ValueError(f"{field.name} has the shape {value.shape}")
     return models
 
@@ -140,8 +201,8 @@ def describe_parameters(parameters: dict[str, Any], tensors: Tensors) -> dict[st
     if not isinstance(result["random_state"], int | np.integer):
         result["random_state"] = None
     if isinstance(result["recipe"], Recipe):
-        fields = {one.name: getattr(result["recipe"], one.name) for one in dataclasses.fields(result["recipe"])}
-        # Without what only Python knows: functions are of no use to a prediction.
+        fields = {one.name: getattr(result["recipe"], one.name) for one in dataclasses.fields(Recipe)}
+        # Without what only Python knows: functions, and what a subclass adds, are of no use to a prediction.
         result["recipe"] = {name: fields[name] for name in fields if name not in ("optimiser", "schedule")}
     if isinstance(result["depth"], tuple):
         pair = zip(("prior", "posterior"), result["depth"], strict=True)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
 
+from leadline._checks import InvalidArgumentError, is_traced
 from leadline.backend.numerics import AnyArray
 from leadline.depth.base import expectation
 from leadline.inference.model import Model, check_fits
@@ -58,16 +59,37 @@ def free_energy(
         highest: the depth to go to, at least the deepest with mass, which it is by default.
 
     Returns:
-        The terms of F, in nats.
+        The terms of F, in nats. Where q(L) reaches further than the model stores layers, an error; inside `jax.jit`,
+        which knows no numbers, NaN. Between compiled steps, `leadline.grow` stores more.
     """
-    x, y = jnp.asarray(x), jnp.asarray(y)
-    deepest: Any = check_fits("model", model.support()[1], model.capacity) if highest is None else highest
-    weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
-    n_batch = weight.sum()
-    scale = 1.0 if n_data is None else n_data / n_batch
+    deepest: Any = check_fits("model", model.support()[1], model.capacity)
+    if highest is not None and not is_traced(highest) and not is_traced(deepest) and highest < deepest:
+        raise InvalidArgumentError(f"must be at least {deepest}, the deepest with mass, got {highest}.", "highest")
+    reached = jnp.minimum(deepest if highest is None else highest, model.capacity)
+    terms = terms_down_to(reached, model, x, y, key=key, draw=draw, n_data=n_data, row_weight=row_weight)
+    # A factor, so that the gradients of what has mass are NaN, too; `jnp.where` would make them 0, as at a minimum.
+    whole = jnp.where(deepest <= reached, 1.0, jnp.nan)
+    return jax.tree.map(lambda term: term * whole.astype(term.dtype), terms)
 
+
+def terms_down_to(
+    highest: int | Int[Array, ""],
+    model: Model,
+    x: Float[Array, "batch in"],
+    y: Shaped[Array, "batch ..."],
+    *,
+    key: Key[Array, ""],
+    draw: Draw = "local",
+    n_data: int | Shaped[Array, ""] | None = None,
+    row_weight: Float[Array, " batch"] | None = None,
+) -> FreeEnergy:
+    """`free_energy` for those who know that q(L) has no mass beyond `highest`, nor beyond the layers that are stored:
+    it would be left out."""
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    weight = jnp.ones(x.shape[0], x.dtype) if row_weight is None else row_weight
+    scale = 1.0 if n_data is None else n_data / weight.sum()
     batch_nll, weight_kl = model.network.depths(
-        x, nll_of_rows, (y, weight), model.likelihood, highest=deepest, key=key, draw=draw
+        x, nll_of_rows, (y, weight), model.likelihood, highest=highest, key=key, draw=draw
     )
     return terms_by_depth(model, scale * batch_nll, weight_kl)
 

@@ -22,7 +22,7 @@ def check_fits(name: str, highest: Int[AnyArray, "*runs"], capacity: int) -> Int
     if not is_traced(highest) and np.any(np.asarray(highest) > capacity):
         raise InvalidArgumentError(
             f"must store all layers that q(L) needs, but its capacity is {capacity} and q(L) reaches depth "
-            f"{highest.max()}.",
+            f"{highest.max()}; `leadline.grow` stores more.",
             name,
         )
     return highest

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Key, PyTree
 
 from leadline._checks import InvalidArgumentError
+from leadline.backend.compilation import jit_lightly
 from leadline.backend.device import backend, n_threads
 from leadline.backend.native import library
 from leadline.backend.numerics import as_float, softplus_inverse
@@ -85,7 +86,10 @@ def log_masses_of(distribution: DepthDistribution, n_depths: int) -> np.ndarray:
     """The same of one distribution, whoever computes it."""
     if backend().has_engine and type(distribution) in _FAMILIES:
         return log_masses(jax.tree.map(lambda a: np.asarray(a)[None], distribution), 1, n_depths)[0]
-    return np.asarray(distribution.log_masses(n_depths), float)
+    return np.asarray(log_masses_by_jax(distribution, n_depths), float)
+
+
+log_masses_by_jax = jit_lightly(lambda distribution, n_depths: distribution.log_masses(n_depths))
 
 
 def support(model: Model) -> tuple[Int[np.ndarray, " runs"], Int[np.ndarray, " runs"], Bool[np.ndarray, " runs"]]:

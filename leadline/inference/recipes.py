@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -13,9 +12,10 @@ from jaxtyping import Array, Float
 
 from leadline import _checks
 from leadline._checks import InvalidArgumentError
+from leadline._registry import is_own
 from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
-from leadline.depth.base import N_DEPTHS, Bounds
-from leadline.inference import native
+from leadline.depth.base import Bounds
+from leadline.inference.door import check_pair
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Draw, InitialMeans, Prior
 
@@ -46,7 +46,8 @@ def _compiled(**options: Any) -> Any:
 @dataclass(frozen=True)
 class Recipe:
     """How a network is trained. Every ingredient is one field and can be changed alone: `dataclasses.replace(recipe,
-    warm_up=0.5)`. `docs/recipes.md` explains each, and what it gives."""
+    warm_up=0.5)`. `docs/recipes.md` explains each, and what it gives. A subclass may define `kl_factor` and
+    `rate_factor` otherwise, and add fields; it is then JAX that trains, and not the engine."""
 
     name: str
     temperature: float
@@ -169,7 +170,10 @@ class Recipe:
         ]
 
     def compiled(self) -> "Recipe":
-        """The part of the recipe that the compiled epochs depend on; recipes alike in it share one program."""
+        """The part of the recipe that the compiled epochs depend on; recipes alike in it share one program. What a
+        subclass does may depend on all of it."""
+        if type(self) is not Recipe:
+            return self
         kept = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("compiled")}
         return Recipe("", temperature=float(self.temperature > 0), **kept)
 
@@ -282,23 +286,8 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
                 f"(prior, posterior), got {depth!r}.",
                 "depth",
             )
-    posterior = posterior.unfrozen() if recipe.unfreeze else posterior
-    if isinstance(depth, tuple):
-        _check_pair(prior, posterior)
+    if recipe.unfreeze and isinstance(posterior, DepthDistribution):
+        posterior = posterior.unfrozen()
+    if isinstance(depth, tuple) or not all(is_own(type(one)) for one in (prior, posterior)):
+        check_pair(prior, posterior)
     return prior, posterior
-
-
-def _check_pair(prior: DepthDistribution, posterior: DepthDistribution) -> None:
-    """The posterior's support must end and lie within the prior's: otherwise there is nothing finite to minimise."""
-    if any(_checks.is_traced(leaf) for leaf in jax.tree.leaves((prior, posterior))):
-        return
-    log_p, log_q = (native.log_masses_of(one, N_DEPTHS) for one in (prior, posterior))
-    if np.any(log_q[..., -1] > -np.inf):
-        raise InvalidArgumentError(
-            f"`depth`: the support of the posterior must end, got {posterior}; give it an upper quantile below 1."
-        )
-    some = log_q != -np.inf
-    if not np.isfinite(np.exp(log_q[some]) @ (log_q[some] - log_p[some])):
-        raise InvalidArgumentError(
-            f"`depth`: the prior must have mass wherever the posterior has, got {prior} for {posterior}."
-        )

@@ -7,7 +7,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-LIKELIHOODS: "dict[str, type[Likelihood]]" = {}
+from leadline._registry import Registry, is_own
+
+LIKELIHOODS = Registry("likelihood")
 """Those that have a name, by it: what a regressor's `noise` can be."""
 
 
@@ -18,6 +20,7 @@ class Likelihood(eqx.Module):
     how uncertain it is, and by which measures it is judged.
     """
 
+    registry: ClassVar[Registry] = LIKELIHOODS
     name: ClassVar[str] = ""
     kind: ClassVar[str] = "numbers"
     """`classes` or `numbers`: by which measures it is judged."""
@@ -28,8 +31,8 @@ class Likelihood(eqx.Module):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        if cls.__dict__.get("name"):
-            LIKELIHOODS[cls.name] = cls
+        if is_own(cls) and cls.__dict__.get("name"):
+            LIKELIHOODS.data[cls.name] = cls
 
     @property
     @abc.abstractmethod

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from leadline._checks import check_choice, check_integer
+from leadline._checks import InvalidArgumentError, check_choice, check_integer
+from leadline._registry import is_own
 from leadline.backend.device import backend
 from leadline.backend.loops import bounded_scan, choose
 from leadline.backend.random import AnyKey, fold_in
@@ -55,13 +56,31 @@ class UnboundedNetwork(Packable):
             check_integer(name, size, 1)
         check_choice("block", block, BLOCKS)
         kind = BLOCKS[block]
+        check_block(kind, n_inputs, width, n_outputs, **weights)
         self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
-        draw = lambda key: kind(width, width, n_outputs, key=key, **weights)  # noqa: E731
-        if isinstance(key, np.ndarray):
-            blocks = [draw(fold_in(key, depth)) for depth in range(1, capacity + 1)]
-            self.deeper = jax.tree.map(lambda *arrays: np.stack(arrays), *blocks)
-        else:
-            self.deeper = eqx.filter_vmap(draw)(jax.vmap(partial(fold_in, key))(jnp.arange(1, capacity + 1)))
+        self.deeper = _draw(kind, (width, n_outputs), range(1, capacity + 1), key, **weights)
+
+    def grow(self, capacity: int, *, key: AnyKey, **weights: Any) -> "UnboundedNetwork":
+        """The same network with more layers: those that it would have had from the start.
+
+        Args:
+            capacity: hidden layers to store beyond the first, at least as many as there are.
+            key, weights: those that the network was drawn with.
+
+        Returns:
+            A network whose first layers are these.
+        """
+        check_integer("capacity", capacity, self.capacity)
+        if capacity == self.capacity:
+            return self
+        sizes, new = (self.width, self.n_outputs), range(self.capacity + 1, capacity + 1)
+        more = _draw(type(self.deeper), sizes, new, key, **weights)
+        if jax.tree.structure(more) != jax.tree.structure(self.deeper):
+            raise InvalidArgumentError(
+                "`weights` must be those that the network was drawn with, with the same kind and scale of the prior."
+            )
+        deeper = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), self.deeper, more)
+        return eqx.tree_at(lambda network: network.deeper, self, deeper)
 
     @property
     def capacity(self) -> int:
@@ -148,6 +167,67 @@ class UnboundedNetwork(Packable):
         values = jax.vmap(lambda output: readout(output.T))(outputs)
         of_all_depths = (values, jnp.cumsum(layer_kl) + head_kl)
         return choose(depth <= highest, of_all_depths, jax.tree.map(jnp.zeros_like, of_all_depths))
+
+
+def _draw(kind: type[Block], sizes: tuple[int, int], depths: range, key: AnyKey, **weights: Any) -> Block:
+    """The blocks of these depths, stacked: block l is drawn from the key folded with l."""
+    width, n_outputs = sizes
+    draw = lambda key: kind(width, width, n_outputs, key=key, **weights)  # noqa: E731
+    if isinstance(key, np.ndarray):
+        blocks = [draw(fold_in(key, depth)) for depth in depths]
+        return jax.tree.map(lambda *arrays: np.stack(arrays), *blocks)
+    return eqx.filter_vmap(draw)(jax.vmap(partial(fold_in, key))(jnp.array(depths)))
+
+
+def check_block(kind: type[Block], n_inputs: int, width: int, n_outputs: int, **weights: Any) -> None:
+    """A block of one's own, by the shapes of what it does; nothing is computed.
+
+    All layers beyond the first are walked by one loop, whose state cannot change its shape.
+    """
+    if is_own(kind):
+        return
+
+    def walk() -> list[Any]:
+        key = jax.random.key(0)
+        first = kind(n_inputs, width, n_outputs, key=key, **weights)
+        deeper = kind(width, width, n_outputs, key=key, **weights)
+        state, states, read = kind.enter(jnp.zeros((3, n_inputs))), [], []
+        for block in (first, deeper):
+            state = block.step(state, key=key, draw="local")
+            states.append(state)
+            read.append(block.read(state, key=key, draw="local"))
+        kl = [part.kl() for part in (first.layer, first.head, deeper.layer, deeper.head)]
+        return [states, read, kl]
+
+    try:
+        (after, further), read, kl = jax.eval_shape(walk)
+    except Exception as error:
+        for_sizes = f"for {n_inputs} inputs, a width of {width} and {n_outputs} outputs"
+        why = f"{type(error).__name__}: {error}".rstrip(".")
+        raise InvalidArgumentError(
+            f"must take two steps and be read after each, and {kind.__name__} does not, {for_sizes}: {why}.", "block"
+        ) from error
+    if _shapes(after) != _shapes(further):
+        got = f"{_shapes(after)} and then {_shapes(further)}"
+        raise InvalidArgumentError(
+            f"must leave its state in one shape, and the steps of {kind.__name__} make {got} of 3 rows.", "block"
+        )
+    if _shapes(read) != [(3, n_outputs)] * 2:
+        raise InvalidArgumentError(
+            f"must put out {n_outputs} numbers for each of 3 rows, and `read` of {kind.__name__} gives the shapes "
+            f"{_shapes(read)}.",
+            "block",
+        )
+    if _shapes(kl) != [()] * 4:
+        raise InvalidArgumentError(
+            f"must have layers and heads whose `kl()` is a number, and those of {kind.__name__} have the shapes "
+            f"{_shapes(kl)}.",
+            "block",
+        )
+
+
+def _shapes(tree: PyTree) -> Any:
+    return [a.shape for a in jax.tree.leaves(tree)]
 
 
 def _join(first: Array, others: Array) -> Array:

@@ -17,7 +17,7 @@ from leadline.backend.device import backend
 from leadline.backend.loops import choose, do_if, put_row, row
 from leadline.backend.numerics import AnyArray
 from leadline.backend.random import bits, fold_in
-from leadline.inference.free_energy import free_energy, terms_by_depth
+from leadline.inference.free_energy import terms_by_depth, terms_down_to
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, over_draws
 from leadline.inference.recipes import Recipe
@@ -187,9 +187,7 @@ def train_step(
 
     def objective(model: Model, batch: tuple[Array, ...], key: Array, temperature: Any, highest: Array) -> Array:
         x, y, row_weight, n_data = batch
-        terms = free_energy(
-            model, x, y, key=key, draw=recipe.draw, n_data=n_data, row_weight=row_weight, highest=highest
-        )
+        terms = terms_down_to(highest, model, x, y, key=key, draw=recipe.draw, n_data=n_data, row_weight=row_weight)
         return row_weight.sum() / n_data * terms.tempered(0.0 if temperature is None else temperature)
 
     gradients = jax.vmap(eqx.filter_grad(objective), (0, 0, 0, 0, axis))(

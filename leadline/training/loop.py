@@ -20,6 +20,7 @@ from leadline.backend.numerics import AnyArray, as_float
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
 from leadline.depth.side_by_side import kind_of, side_by_side
+from leadline.inference.door import check_likelihood
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
 from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
@@ -31,6 +32,7 @@ from leadline.training import native
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
+from leadline.training.growth import WEIGHTS, weights_of
 from leadline.training.pace import FixedLength, OwnLength, Paces
 from leadline.training.problem import Problem
 from leadline.training.run import Run, Watch
@@ -49,8 +51,9 @@ network whose depth is learned has to find it first, and may take a quarter more
 SHORT = 10_000
 """Steps up to which a training is compiled lightly."""
 
-# A run's random stream: its seed's key, folded with what the draw is for (`inference/restarts.py` has the others).
-_WEIGHTS, _TRAINING, _SELECTION = 0, 1, 5
+# A run's random stream: its seed's key, folded with what the draw is for (`inference/restarts.py` and `growth.py` have
+# the others).
+_TRAINING, _SELECTION = 1, 5
 
 Shape = tuple[int, int, int]
 """The runs, as a grid: fits x temperatures x restarts."""
@@ -82,14 +85,13 @@ def init_models(
     prior, posterior = depth_distributions(depth, recipe)
     sizes = (n_inputs, likelihood.n_outputs)
     capacity = capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block])
-    weights = {name: getattr(recipe, name) for name in ("initial_scale", "initial_means", "prior", "prior_scale")}
-    build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights)
+    build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights_of(recipe))
     rest, n_runs = (likelihood, posterior, prior), key.shape[0]
     if isinstance(key, np.ndarray):
-        each = [build(key=fold_in(words, _WEIGHTS)) for words in key]
+        each = [build(key=fold_in(words, WEIGHTS)) for words in key]
         networks = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
         return Model(networks, *jax.tree.map(lambda a: np.array(np.broadcast_to(a, (n_runs, *a.shape))), rest))
-    networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, _WEIGHTS)))(key)
+    networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, WEIGHTS)))(key)
     # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
     definite = lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (n_runs, *a.shape))  # noqa: E731
     return Model(networks, *jax.tree.map(definite, rest))
@@ -187,6 +189,7 @@ def train(
     n_restarts = shape[2]
     depths = _depths_of_runs(fits, recipe, shape)
     tables = make_tables(problems)
+    check_likelihood(likelihood, tables[1].reshape(-1, *tables[1].shape[2:]))
     parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
     n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
 

@@ -19,8 +19,8 @@ from leadline.training.state import TrainingState, Validated, native_support
 
 
 def suits(model: Model, recipe: Recipe) -> bool:
-    """Whether the engine trains such models: with Adam and the recipe's own schedules."""
-    return native.suits(model) and recipe.optimiser is None and recipe.schedule is None
+    """Whether the engine trains such models: with Adam and the schedules of a `Recipe`, and not those of a subclass."""
+    return native.suits(model) and type(recipe) is Recipe and recipe.optimiser is None and recipe.schedule is None
 
 
 def init_state(model: Model, key: Any, temperature: Any) -> TrainingState:

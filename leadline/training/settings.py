@@ -45,10 +45,10 @@ class Settings:
 
     depth: Depth = option(
         "normal",
-        f"Family of q(L): {', '.join(FAMILIES)}; a fixed number of hidden layers; in Python also a pair of depth "
-        "distributions (prior, initial posterior).",
+        f"Family of q(L): {', '.join(FAMILIES.own())}, or one that is registered; a fixed number of hidden layers; in "
+        "Python also a pair of depth distributions (prior, initial posterior).",
     )
-    block: str = option("dense", f"What a layer is: {', '.join(BLOCKS)}.")
+    block: str = option("dense", f"What a layer is: {', '.join(BLOCKS.own())}, or one that is registered.")
     width: int = option(32, "Units per hidden layer.", type=int)
     recipe: str | Recipe = option(
         "leadline",
@@ -119,7 +119,8 @@ class Settings:
 
     def identity(self, problem: Problem) -> str:
         """The one name of such a training: the same for the same rows and settings, whoever asks."""
-        return identity(problem.rows, problem.likelihood, [getattr(self, one.name) for one in fields(self)])
+        named = FAMILIES.get(self.depth) if isinstance(self.depth, str) else None, BLOCKS.get(self.block)
+        return identity(problem.rows, problem.likelihood, [getattr(self, one.name) for one in fields(self)], named)
 
     def in_words(self) -> dict[str, Any]:
         """Under the record's names, as JSON has it."""

@@ -550,7 +550,8 @@ def test_a_depth_family_of_ones_own_is_one_sentence_and_leaves_the_old_file(plai
         with pytest.raises(InvalidArgumentError) as error:
             est.save(saved)
         assert str(error.value) == (
-            f"`{name}` is a GeometricDepth, which a model file cannot hold; pickle the estimator instead."
+            f"`{name}` is a GeometricDepth, which a model file holds only where it is registered: call "
+            "`leadline.register(GeometricDepth, name=...)`, or pickle the estimator instead."
         )
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
@@ -558,7 +559,7 @@ def test_a_depth_family_of_ones_own_is_one_sentence_and_leaves_the_old_file(plai
 
 def test_a_class_is_known_by_more_than_its_name(plain, tmp_path):
     namesake = type("NormalDepth", (GeometricDepth,), {})(jnp.array(0.4))
-    with pytest.raises(InvalidArgumentError, match="is a NormalDepth, which a model file cannot hold"):
+    with pytest.raises(InvalidArgumentError, match="is a NormalDepth, which a model file holds only where"):
         pickle.loads(pickle.dumps(plain)).set_params(depth=(namesake, namesake)).save(tmp_path / "m")
 
 

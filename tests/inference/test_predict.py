@@ -114,7 +114,8 @@ def test_regression_gives_mean_and_mean_square():
 @pytest.mark.usefixtures("as_users_have_it")
 def test_models_that_do_not_fit_are_refused():
     model = make_model(FixedDepth(20))
-    message = "must store all layers that q(L) needs, but its capacity is 8 and q(L) reaches depth 20."
+    needs = "must store all layers that q(L) needs, but its capacity is 8 and q(L) reaches depth 20"
+    message = f"{needs}; `leadline.grow` stores more."
     with pytest.raises(InvalidArgumentError) as error:
         predict(batch_of_one(model), X, key=KEY)
     assert str(error.value) == f"`models` {message}"

@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array, Float, Key, PyTree
 
+from leadline._registry import Registry, is_own
 from leadline.backend.random import AnyKey
 from leadline.network.layers import Draw, Packable
 
-BLOCKS: "dict[str, type[Block]]" = {}
+BLOCKS = Registry("block")
 """Those that have a name, by it."""
 
 
@@ -20,6 +21,7 @@ class Block(Packable):
     is used at every depth from its own on, the other at its own alone. All blocks but the first have one shape.
     """
 
+    registry: ClassVar[Registry] = BLOCKS
     name: ClassVar[str] = ""
     has_kernel: ClassVar[bool] = False
     """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head."""
@@ -32,8 +34,8 @@ class Block(Packable):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        if cls.__dict__.get("name"):
-            BLOCKS[cls.name] = cls
+        if is_own(cls) and cls.__dict__.get("name"):
+            BLOCKS.data[cls.name] = cls
 
     @abc.abstractmethod
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax

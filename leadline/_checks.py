@@ -41,7 +41,7 @@ class UnfinishedWarning(UserWarning):
     """A model predicts whose training was cut off."""
 
 
-_OURS = ("leadline", "sklearn", "numpy")
+_OURS = ("leadline", "sklearn", "numpy", "_collections_abc")
 """Whose code stands between a note and who is to read it."""
 
 

@@ -41,8 +41,9 @@ class DepthDistribution(eqx.Module):
 
     A family says one thing, `log_masses`; all else follows as exact sums over the depths. Its learnable parameters are
     its floating-point array fields, unconstrained real numbers (use softplus for what must be positive). To add a
-    family, subclass this, define `log_masses`, and pass an instance wherever a depth distribution is taken. With a
-    `name` and a `pair` it is also known by that name: to estimators, the command line, model files and reports.
+    family, subclass this, define `log_masses`, and pass an instance wherever a depth distribution is taken. Registered
+    (`leadline.register`), and with a `pair`, it is also known by its name: to estimators, the command line, model files
+    and reports.
 
     The depths with mass must be neighbours (an interval), and `log_masses(n)` must be right whenever all mass lies
     below n: training stores more layers before it ever looks at a q(L) that does not fit.

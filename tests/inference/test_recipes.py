@@ -16,13 +16,17 @@ from leadline import (
     InvalidArgumentError,
     NormalDepth,
     PoissonDepth,
+    Problem,
+    Recipe,
     Settings,
     init_models,
     run_model,
+    train,
 )
 from leadline.backend.device import Backend, pretending
 from leadline.backend.random import normal
 from leadline.inference.recipes import depth_distributions
+from leadline.inference.restarts import keys_of, restart_keys
 from leadline.training.epochs import train_step
 from leadline.training.state import init_state
 from tests.tolerances import CLOSED_FORM, GRADIENT
@@ -206,6 +210,30 @@ def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkey
             stepped.append(step(state))
     for a, b in zip(*(jax.tree.leaves((s.model, s.optimiser)) for s in stepped), strict=True):
         np.testing.assert_allclose(a, b, rtol=GRADIENT, atol=GRADIENT * float(jnp.abs(b).max()) + 1e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Resting(Recipe):
+    """Weights that do not move before so much of the training is over."""
+
+    until: float = 1.0
+
+    def rate_factor(self, share):
+        return jnp.where(share < self.until, 0.0, super().rate_factor(share))
+
+
+def test_what_a_subclass_does_otherwise_is_done():
+    """It is neither left to the engine, which would not know of it, nor taken for a recipe without."""
+    recipe = Resting(**vars(RECIPES["leadline"]) | {"name": "resting", "n_restarts": 1})
+    x = np.random.default_rng(0).normal(size=(32, 2))
+    rows = x, (x[:, 0] > 0).astype(int)
+    problem = Problem(rows, rows, CategoricalLikelihood(2))
+    network = train(problem, Settings(depth=1, width=4, epochs=4, recipe=recipe, seed=0)).model.network
+    key = keys_of(restart_keys(0, 1))
+    begun = init_models(2, CategoricalLikelihood(2), depth=1, recipe=recipe, width=4, key=key).network
+    rounding = CLOSED_FORM["float32"]
+    for layer, before in ((network.first.layer, begun.first.layer), (network.first.head, begun.first.head)):
+        np.testing.assert_allclose(layer.weight_mean, before.weight_mean, rtol=rounding, atol=rounding)
 
 
 @pytest.mark.usefixtures("as_users_have_it")

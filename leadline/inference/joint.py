@@ -28,11 +28,14 @@ def sample_weights(model: Model, *, n_samples: int = 100, key: Key[Array, ""]) -
     Returns:
         The weights, with a leading axis of samples: `outputs_by_depth` takes them, and one by one `log_joint`.
 
-    Example:
-        >>> model = leadline.run_model(trained.model, 0)
-        >>> weights = leadline.sample_weights(model, n_samples=10, key=jax.random.key(0))
-        >>> weights.first.layer.shape
-        (10, 32, 3)
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, run_model, sample_weights
+        >>> models = init_models(1, CategoricalLikelihood(2), width=4, key=np.array([[0, 1]], np.uint32))
+        >>> weights = sample_weights(run_model(models, 0), n_samples=10, key=jax.random.key(0))
+        >>> weights.first.layer.shape, weights.deeper.head.shape  # of eight blocks
+        ((10, 4, 2), (10, 8, 2, 5))
     """
     check_integer("n_samples", n_samples, 1)
     _check_one(model)
@@ -56,10 +59,17 @@ def outputs_by_depth(
     Returns:
         What the network puts out.
 
-    Example:
-        >>> outputs = leadline.outputs_by_depth(model, weights, x)
-        >>> moments = model.likelihood.moments(outputs).mean(axis=0)  # over the weights
-        >>> jnp.tensordot(model.depth_posterior.pmf(len(moments)), moments, axes=1)  # and the depths: the prediction
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, outputs_by_depth, run_model, sample_weights
+        >>> model = run_model(init_models(1, CategoricalLikelihood(2), key=np.array([[0, 1]], np.uint32)), 0)
+        >>> weights = sample_weights(model, n_samples=10, key=jax.random.key(0))
+        >>> outputs = outputs_by_depth(model, weights, np.zeros((5, 1)))
+        >>> at_depths = model.likelihood.moments(outputs).mean(axis=0)  # over the weights
+        >>> jnp.tensordot(model.depth_posterior.pmf(9), at_depths, axes=1).shape  # and the depths: the prediction
+        (5, 2)
     """
     _check_one(model)
     _check_rows(model, x)
@@ -103,11 +113,16 @@ def log_joint(
     Returns:
         Nats.
 
-    Example:
-        >>> start = jax.tree.map(lambda a: a[0], leadline.sample_weights(model, n_samples=1, key=key))
-        >>> target = lambda weights: leadline.log_joint(model, weights, x, y, depth=2)
-        >>> value, slope = jax.jit(jax.value_and_grad(target))(start)
-        >>> blackjax.nuts(target, step_size=0.01, inverse_mass_matrix=jnp.ones(n_weights)).init(start)
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, log_joint, run_model, sample_weights
+        >>> models = init_models(1, CategoricalLikelihood(2), capacity=2, key=np.array([[0, 1]], np.uint32))
+        >>> model, x, y = run_model(models, 0), np.array([[-1.0], [1.0]]), np.array([0, 1])
+        >>> start = jax.tree.map(lambda a: a[0], sample_weights(model, n_samples=1, key=jax.random.key(0)))
+        >>> target = jax.jit(lambda weights: log_joint(model, weights, x, y, depth=1))  # what a sampler takes
+        >>> bool(target(start) < log_joint(model, start, x, y))  # one depth of three, and all of them
+        True
     """
     _check_one(model)
     _check_rows(model, x)

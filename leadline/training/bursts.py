@@ -44,11 +44,14 @@ class Progress:
         Returns:
             One for each, whose `restarts` hold that run alone (`one.restarts["seed"][0]` says which fit it is of).
 
-        Example:
-            >>> def tell(now):
-            ...     for run, one in enumerate(now.by_run()):
-            ...         print(one.epoch, run, one.restarts["seed"][0], one.depth_mean, one.nll)
-            >>> leadline.train(problem, settings, watch=leadline.Watch(on_epoch=tell))
+        Examples:
+            >>> from leadline import CategoricalLikelihood, Problem, Settings, Watch, train
+            >>> problem = Problem(([[-1.0], [1.0]] * 10, [0, 1] * 10), 0.2, CategoricalLikelihood(2))
+            >>> fits = [Settings(width=2, n_restarts=1, epochs=3, seed=seed) for seed in (5, 6)]
+            >>> seen = []
+            >>> trained = train(problem, fits, watch=Watch(on_epoch=seen.append))
+            >>> [int(run.restarts["seed"][0]) for run in seen[-1].by_run()]
+            [5, 6]
         """
         each = []
         for run in range(len(self.restarts["seed"])):

@@ -81,10 +81,13 @@ class Trained:
             `model`), `fit` (as in `settings`), `seed`, `depth` and `temperature` of it, `restart` (from 0), and then
             what `history` has.
 
-        Example:
-            >>> trained = leadline.train(problem, [leadline.Settings(seed=seed) for seed in range(50)])
-            >>> frame = trained.to_frame()
-            >>> frame.groupby(["seed", "epoch"]).depth_mean.mean().unstack("seed").plot()
+        Examples:
+            >>> from leadline import CategoricalLikelihood, Problem, Settings, train
+            >>> problem = Problem(([[-1.0], [1.0]] * 10, [0, 1] * 10), 0.2, CategoricalLikelihood(2))
+            >>> fits = [Settings(width=2, n_restarts=1, epochs=3, seed=seed) for seed in (5, 6)]
+            >>> frame = train(problem, fits).to_frame()
+            >>> frame.groupby(["seed", "epoch"]).depth_mean.mean().unstack("seed").shape  # epochs by seeds
+            (3, 2)
         """
         frame = self.history.to_frame().rename(columns={"restart": "run"})
         fit, restart = np.divmod(frame.run.to_numpy(), self.n_restarts)

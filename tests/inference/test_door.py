@@ -339,3 +339,9 @@ def test_a_wrong_block_is_one_sentence(block, message, monkeypatch):
     with pytest.raises(InvalidArgumentError) as error:
         UnboundedNetwork(3, 1, width=4, block="strange", key=jax.random.key(0))
     assert str(error.value) == message
+
+
+def test_no_kernel_computes_what_a_subclass_does_otherwise():
+    """On a GPU it would take `step` for that of the class which it knows."""
+    assert Dense.has_kernel
+    assert not Wide.has_kernel

@@ -24,7 +24,8 @@ class Block(Packable):
     registry: ClassVar[Registry] = BLOCKS
     name: ClassVar[str] = ""
     has_kernel: ClassVar[bool] = False
-    """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head."""
+    """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head. It is said of a class,
+    and not of its subclasses, which do something else."""
 
     parts: ClassVar[tuple[type, ...]] = ()
     """The modules that it is made of: a model file holds these."""
@@ -34,6 +35,8 @@ class Block(Packable):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
+        if "has_kernel" not in vars(cls):
+            cls.has_kernel = False
         if is_own(cls) and cls.__dict__.get("name"):
             BLOCKS.data[cls.name] = cls
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leadline.estimators.encoder import TableEncoder
     from leadline.estimators.loading import load
     from leadline.inference.free_energy import FreeEnergy, free_energy
+    from leadline.inference.joint import log_joint, outputs_by_depth, sample_weights
     from leadline.inference.model import Model, run_model
     from leadline.inference.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
     from leadline.inference.pruning import Pruning, effective_width, prune
@@ -67,6 +68,7 @@ _PLACES = {
     "estimators.encoder": "TableEncoder",
     "estimators.loading": "load",
     "inference.free_energy": "FreeEnergy free_energy",
+    "inference.joint": "log_joint outputs_by_depth sample_weights",
     "inference.model": "Model run_model",
     "inference.predict": "Uncertainty evaluate_free_energy log_likelihood predict uncertainty",
     "inference.pruning": "Pruning effective_width prune",

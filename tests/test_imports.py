@@ -40,7 +40,7 @@ INSIDE = {
         *("kernels", ""),
     ],
     "depth": ["base", "*", ""],
-    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
+    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
     "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [
         *(
@@ -48,6 +48,7 @@ INSIDE = {
             "native",
             "door",
             "free_energy",
+            "joint",
             "recipes",
             "montecarlo",
             "predict",

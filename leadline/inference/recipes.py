@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -92,10 +94,11 @@ class Recipe:
     n_samples: int = 100
     """Weight samples behind a prediction (eq. 10), all restarts together."""
     optimiser: optax.GradientTransformation | None = _compiled(default=None)
-    """Turns gradients into directions, one for every layer and head: any of optax's transformations. None: Adam. The
-    learning rate is multiplied on."""
+    """Turns gradients into directions, one for every layer and head: any of optax's transformations that has no rate of
+    its own, as `optax.scale_by_lion(b1=0.95)` or a chain of such. None: Adam. The learning rates are multiplied on."""
     schedule: Callable[[Float[Array, "*shape"]], Float[Array, "*shape"]] | None = _compiled(default=None)
-    """What is left of the learning rate at a share of the training; None: half a cosine from `decay_from` on."""
+    """What is left of the weights' learning rate at a share of the training, 0 to 1: one of optax's schedules over one
+    step, as `optax.cosine_decay_schedule(1.0, 1)`, or a function. None: half a cosine from `decay_from` on."""
 
     def __post_init__(self) -> None:
         choices = {"draw": Draw, "bounds": Bounds, "keep": Keep, "initial_means": InitialMeans, "prior": Prior}
@@ -129,6 +132,11 @@ class Recipe:
         for name in ("batch_size", "n_restarts", "epochs", "n_samples"):
             most = {"n_samples": MOST_SAMPLES}.get(name, _checks.LARGEST_INTEGER)
             _checks.check_integer(name, getattr(self, name), 1, most)
+        if self.optimiser is not None:
+            _check_optimiser(self.optimiser)
+        if self.schedule is not None and not callable(self.schedule):
+            must = "must be a function of the share of the training, as optax.cosine_decay_schedule(1.0, 1) is"
+            raise InvalidArgumentError(f"{must}, got {self.schedule!r}.", "schedule")
 
     @property
     def directions(self) -> optax.GradientTransformation:
@@ -175,6 +183,24 @@ class Recipe:
         changes = likelihood.recipe_changes.get(self.name, {})
         untouched = [name for name in changes if getattr(self, name) == getattr(RECIPES.get(self.name, self), name)]
         return replace(self, **{name: changes[name] for name in untouched})
+
+
+@lru_cache(64)
+def _check_optimiser(optimiser: optax.GradientTransformation) -> None:
+    """A whole optimiser, with its rate and its minus, would go uphill here: a recipe has a rate and a minus itself."""
+    way_out = "take one that turns gradients into directions, as optax.scale_by_lion() does"
+    if not isinstance(optimiser, optax.GradientTransformation):
+        raise InvalidArgumentError(
+            f"must be one of optax's transformations, got {optimiser!r}; {way_out}.", "optimiser"
+        )
+    with jax.ensure_compile_time_eval():
+        at, slope = jnp.zeros(2), jnp.ones(2)
+        direction, _ = optimiser.update(slope, optimiser.init(at), at)
+    if np.any(np.asarray(direction) < 0):
+        has = "must have no learning rate of its own, and this one goes downhill by itself"
+        raise InvalidArgumentError(
+            f"{has}; {way_out}, and give the rate as `learning_rate` and what becomes of it as `schedule`.", "optimiser"
+        )
 
 
 PUBLISHED = Recipe("published", temperature=0.0, draw="weights", bounds="integer", keep="last")

@@ -36,7 +36,32 @@ class Progress:
     seconds: float = 0.0
     """Since the training began."""
     restarts: dict[str, np.ndarray] = field(default_factory=dict)
-    """What every restart says, under the names of `history_`; and its `temperature`."""
+    """What every restart says, under the names of `history_`; and its `seed`, `temperature` and `phase`."""
+
+    def by_run(self) -> "list[Progress]":
+        """Where each run is, by itself: in the order of `Trained.model`, the restarts of a fit side by side.
+
+        Returns:
+            One for each, whose `restarts` hold that run alone (`one.restarts["seed"][0]` says which fit it is of).
+
+        Examples:
+            >>> from leadline import CategoricalLikelihood, Problem, Settings, Watch, train
+            >>> problem = Problem(([[-1.0], [1.0]] * 10, [0, 1] * 10), 0.2, CategoricalLikelihood(2))
+            >>> fits = [Settings(width=2, n_restarts=1, epochs=3, seed=seed) for seed in (5, 6)]
+            >>> seen = []
+            >>> trained = train(problem, fits, watch=Watch(on_epoch=seen.append))
+            >>> [int(run.restarts["seed"][0]) for run in seen[-1].by_run()]
+            [5, 6]
+        """
+        each = []
+        for run in range(len(self.restarts["seed"])):
+            own = {name: column[run : run + 1] for name, column in self.restarts.items()}
+            low, high = own["depth_support"][0]
+            names = ("free_energy", "validation_nll", "depth_mean", "depth_std")
+            numbers: list[Any] = [float(own[name][0]) for name in names]
+            of_run = {"support": (int(low), int(high)), "phase": str(own["phase"][0]), "restarts": own}
+            each.append(Progress(self.epoch, self.epochs, *numbers, **of_run, seconds=self.seconds))
+        return each
 
     @property
     def median_nll(self) -> float:
@@ -61,6 +86,8 @@ class Burst:
     """Since the training began, after every epoch."""
     temperature: np.ndarray
     """Of every run."""
+    seed: np.ndarray
+    """Of the fit that a run is of."""
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -79,7 +106,7 @@ class Burst:
             support=(int(low.min()), int(high.max())),
             phase=str(self.phases[i, 0]),
             seconds=float(self.seconds[i]),
-            restarts=now | {"temperature": self.temperature},
+            restarts=now | {"seed": self.seed, "temperature": self.temperature, "phase": self.phases[i]},
         )
 
 

@@ -202,6 +202,7 @@ class Run:
             phases(first, n, self.pace.clock, self._plan.recipe),
             self.seconds - seconds * (1 - np.arange(1, n + 1) / max(n, 1)),
             np.asarray(self._state.temperature),
+            self._seeds,
         )
 
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:

@@ -73,6 +73,33 @@ class Trained:
         """Of every fit, the mean over its restarts."""
         return self.temperatures.mean(axis=1)
 
+    def to_frame(self) -> "pandas.DataFrame":
+        """The history of all runs as one table.
+
+        Returns:
+            A row for every epoch and run, each fit's down to its own last epoch: `epoch` (from 1), `run` (as in
+            `model`), `fit` (as in `settings`), `seed`, `depth` and `temperature` of it, `restart` (from 0), and then
+            what `history` has.
+
+        Examples:
+            >>> from leadline import CategoricalLikelihood, Problem, Settings, train
+            >>> problem = Problem(([[-1.0], [1.0]] * 10, [0, 1] * 10), 0.2, CategoricalLikelihood(2))
+            >>> fits = [Settings(width=2, n_restarts=1, epochs=3, seed=seed) for seed in (5, 6)]
+            >>> frame = train(problem, fits).to_frame()
+            >>> frame.groupby(["seed", "epoch"]).depth_mean.mean().unstack("seed").shape  # epochs by seeds
+            (3, 2)
+        """
+        frame = self.history.to_frame().rename(columns={"restart": "run"})
+        fit, restart = np.divmod(frame.run.to_numpy(), self.n_restarts)
+        of_fits = [one.in_words() for one in self.settings]
+        more = {"fit": fit}
+        more |= {name: np.array([words[name] for words in of_fits], object)[fit] for name in ("seed", "depth")}
+        more |= {"restart": restart, "temperature": self.temperatures[fit, restart]}
+        for place, (name, column) in enumerate(more.items(), 2):
+            frame.insert(place, name, column)
+        done = frame.epoch <= np.array(self.epochs_of_fits)[fit]
+        return frame[done].infer_objects().reset_index(drop=True)
+
     def runs_of(self, fit: int) -> slice:
         """The restarts of one fit."""
         return slice(fit * self.n_restarts, (fit + 1) * self.n_restarts)

@@ -69,7 +69,7 @@ class Column:
             of = f"{len(self.levels)} of {len(self.levels) + self.others:,}" if self.others else f"{len(self.levels)}"
             rest = "; all others count as none of them" if self.others else ""
             words = f"category of {of}: {some(self.levels)}{rest}"
-        return f"{words}; missing -> {self._fill_in_words()}" if self.missing and self.fill is not None else words
+        return f"{words}; missing → {self._fill_in_words()}" if self.missing and self.fill is not None else words
 
     def encode(self, column: Any, reading: Reading) -> tuple[np.ndarray, list[str]]:
         """Float64 [rows, features], and what is to be said about the rows."""

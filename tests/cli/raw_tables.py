@@ -94,8 +94,8 @@ TABLES: dict[str, Raw] = {
         table(with_gaps(SIZE, "?"), with_gaps(GROUP, "?", "NA"), CLASS, names="size group y"),
         sep="\t",
         columns={
-            "size": "number; missing -> ",
-            "group": 'category of 4: (missing), blue, green, red; missing -> "(missing)"',
+            "size": "number; missing → ",
+            "group": 'category of 4: (missing), blue, green, red; missing → "(missing)"',
         },
         pandas={"sep": "\t"},
     ),
@@ -138,7 +138,7 @@ TABLES: dict[str, Raw] = {
         "tage.csv",
         table(SIZE, with_gaps(dates("%d.%m.%Y"), "-", ""), CLASS, names="size day y"),
         sep=";",
-        columns={"size": "number", "day": "date: time, time of year, day of week; missing -> 2021-"},
+        columns={"size": "number", "day": "date: time, time of year, day of week; missing → 2021-"},
         pandas={"sep": ";"},
     ),
     "days or months": Raw(
@@ -180,7 +180,7 @@ TABLES: dict[str, Raw] = {
         "unknown.csv",
         table(with_gaps(SIZE, "unbekannt", "-999"), CLASS, names="size y"),
         flags=("--na", "unbekannt", "--na", "-999"),
-        columns={"size": "number; missing -> "},
+        columns={"size": "number; missing → "},
         pandas={"na_values": ["unbekannt"]},
     ),
     "numbers that mean nothing": Raw(

@@ -299,7 +299,7 @@ def test_dates_of_parquet_and_of_text_are_the_same_numbers(tmp_path):
     frame = read_table(tmp_path / "data.parquet")
     fmt = learn_format(frame, "y")
     assert fmt.encoding.columns[1].words() == (
-        "date: time, time of year, day of week, time of day; missing -> 2020-01-02"
+        "date: time, time of year, day of week, time of day; missing → 2020-01-02"
     )
     x = encode(frame, fmt)
     assert x[0, 1] == 18262  # days from 1970-01-01 to 2020-01-01
@@ -386,8 +386,8 @@ def test_missing_values_are_filled_as_in_training(tmp_path):
     assert fmt.encoding.features() == ["x", "c=(missing)", "c=u", "c=v", "d=p", "d=q"]
     assert encode(frame, fmt)[:, 0].tolist() == [1, 2, 2, 9]
     assert encode(frame, fmt)[:, 1].tolist() == [0, 1, 0, 0]
-    assert fmt.encoding.columns[0].words() == "number; missing -> 2.0"
-    assert fmt.encoding.columns[1].words() == 'category of 3: (missing), u, v; missing -> "(missing)"'
+    assert fmt.encoding.columns[0].words() == "number; missing → 2.0"
+    assert fmt.encoding.columns[1].words() == 'category of 3: (missing), u, v; missing → "(missing)"'
     assert fmt.encoding.columns[2].words() == "category of 2: p, q"
     # `d` was complete in training: a missing value there is a level never seen, and said to be.
     new = read(tmp_path, "x,c,d\n,,\n5,u,p\n", "new.csv", fmt)

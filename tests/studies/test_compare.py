@@ -471,7 +471,7 @@ def test_the_page_stands_alone_and_says_what_the_table_says(classes):
     assert "://" not in text
     assert read.count("svg") == 3
     for judge in compared.judges:
-        assert judge.label in read.text
+        assert judge.label[0].upper() + judge.label[1:] in read.text
         for cells in (compared.cells(judge), compared.differences(judge)[1:]):
             assert all(cell in read.text for cell in cells)
     assert compared.verdict() in read.text

@@ -194,7 +194,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "validation_nll": estimator.validation_nll_ or None,
         **_weighed(estimator),
         "history": _thinned(estimator.history_),
-        "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
+        "settings": {key: value for key, value in estimator.get_params(deep=False).items() if key not in NOT_RECORDED},
     }
     if isinstance(estimator, DepthClassifier):
         more["classes"] = [str(label) for label in estimator.classes_]

@@ -54,10 +54,18 @@ def check_parameters(estimator: Any) -> None:
     _check_class_weight(getattr(estimator, "class_weight", None))
     if not isinstance(estimator.encoder, TableEncoder | None):
         raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
-    check_random_state(estimator.random_state)
+    _check_random_state(estimator.random_state)
     if estimator.checkpoint_dir is not None and estimator.random_state is None:
         must = "must be given with a `checkpoint_dir`, got None: without, no training is like another"
         raise InvalidArgumentError(f"{must}.", "random_state")
+
+
+def _check_random_state(value: Any) -> None:
+    try:
+        check_random_state(value)
+    except (ValueError, TypeError) as error:
+        must = "must be a whole number from 0 to 4294967295 (a seed), a numpy.random.RandomState or None"
+        raise InvalidArgumentError(f"{must}, got {value!r}.", "random_state") from error
 
 
 def _check_class_weight(value: Any) -> None:
@@ -74,7 +82,7 @@ def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, en
     """Say what is no mistake, and what a user would want to know of rows. (An encoder has looked at the columns.)"""
     said = []
     if len(x) < FEW_ROWS:
-        said.append(f"`X` has {len(x)} rows: so few say little about others")
+        said.append(f"there are {len(x)} rows to train on: so few say little about others")
     constant = np.flatnonzero(np.all(x == x[:1], axis=0))
     if len(constant) and not encoded:
         said.append(f"`X` has one value alone in column {some(constant)}: nothing can be learned from it")
@@ -82,6 +90,6 @@ def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, en
         counts = np.bincount(y, minlength=len(classes))
         rare = [f"{classes[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
         if rare:
-            said.append(f"`y` has fewer than {FEW_OF_CLASS} rows of class {some(rare)}: it will hardly be learned")
+            said.append(f"fewer than {FEW_OF_CLASS} rows are of class {some(rare)}: it will hardly be learned")
     for one in said:
         tell(f"{one}.")

@@ -1,6 +1,5 @@
 """The network as scikit-learn's classifier."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from leadline import metrics, plots
-from leadline._checks import InvalidArgumentError, check_weights
+from leadline._checks import InvalidArgumentError, check_weights, tell
 from leadline.estimators.base import axes_or_new, estimator
 from leadline.estimators.inspection import InspectedClasses
 from leadline.likelihoods import CategoricalLikelihood, Likelihood
@@ -113,7 +112,7 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         if not known.all():
             got = f"{np.sum(~known)} of {len(y)} rows are of classes that were not trained on"
             such = f"such as {y[~known].tolist()[0]!r}"
-            warnings.warn(f"{got}, {such}: they count as wrong, and the NLL is infinite.", stacklevel=2)
+            tell(f"{got}, {such}: they count as wrong, and the NLL is infinite.")
         places = np.full(len(y), metrics.UNKNOWN)
         places[known] = np.searchsorted(self.classes_, y[known])
         return metrics.OfClasses(probabilities, places)

@@ -200,8 +200,8 @@ def _check_text(values: Iterable[Any]) -> None:
 def nearest(name: object, names: Iterable[object]) -> str:
     """The columns that a name may have meant."""
     words = {other: str(other)[:LONGEST].lower() for other in names}  # whatever stands in a file, it does not take long
-    close = difflib.get_close_matches(str(name)[:LONGEST].lower(), words.values())
-    near = [other for other in names if words[other] in close]
+    close = difflib.get_close_matches(str(name)[:LONGEST].lower(), set(words.values()))  # the nearest first
+    near = [other for word in close for other in names if words[other] == word]
     return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 

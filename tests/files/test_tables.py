@@ -263,6 +263,7 @@ def test_labels_have_one_type_in_every_file(tmp_path):
         ("x,y\n1,1.5\n2,u\n3,2.5\n4,3.5\n", {}, "4 classes in 4 rows (such as 'u')"),
         ("x,y\n1,a\n2,b\n", {"target": "z"}, "the columns are x, y"),
         ("length,width\n1,a\n2,b\n", {"target": "Widht"}, "got 'Widht'; near it are width."),
+        ("Preis,Ergebnis\n1,a\n2,b\n", {"target": "ergebnis"}, "got 'ergebnis'; near it are Ergebnis, Preis."),
         ("x,y\n1,a\n2,b\n", {"ignore": ["x", "q"]}, "`ignore` must name columns of the table, got 'q'"),
         ("x,y\n1,a\n2,b\n", {"ignore": ["y"]}, "must not hold the target"),
         ("x,y\n1,a\n2,b\n", {"ignore": ["x"]}, "beside `y`, got none (x: as asked)"),

@@ -18,7 +18,8 @@ from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.formats import TableFormat
 from leadline.files.tables import read_table
 from leadline.files.whole import within_memory
-from leadline.report.summary import summarise_measures
+from leadline.report.summary import entry, summarise_measures
+from leadline.report.words import plural
 
 if TYPE_CHECKING:  # it brings scikit-learn
     import pandas
@@ -128,7 +129,11 @@ def _say_scores(estimator: "Estimator", frame: "pandas.DataFrame", err: bool = F
 
     with naming_cells():
         measures, about = measured_on(estimator, frame)
-    say(*summarise_measures(measures, about), f"{'':16s} on {about['n_test']} rows with a known target", err=err)
+    say(
+        *summarise_measures(measures, about),
+        entry("", f"on {plural(about['n_test'], 'rows')} with a known target"),
+        err=err,
+    )
 
 
 def _content(out: Path, columns: dict[str, Any], foreign: set[str]) -> bytes:

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from leadline import load
+from leadline.cli.tables import MOST_LINES
 from tests.cli.raw_tables import TABLES, Raw
 from tests.promises.command import leadline
 
@@ -38,7 +39,11 @@ def test_a_raw_table_is_read_as_its_owner_would(tmp_path, name):
     assert done.code == 0, done.err
     said = [line.strip() for line in done.out.splitlines()]
     assert f"{raw.task} of `{raw.target}`" in done.out
-    for column, words in raw.columns.items():
+    if len(raw.columns) > MOST_LINES:
+        [words] = {*raw.columns.values()}
+        assert f"{', '.join(raw.columns)}: {words}" in " ".join(said)
+        assert len(said) < MOST_LINES
+    for column, words in raw.columns.items() if len(raw.columns) <= MOST_LINES else ():
         assert any(line.startswith(f"{column}: {words}") for line in said), (column, words, done.out)
     for column, why in raw.left_out.items():
         assert f"{column}: left out ({why})" in said
@@ -122,7 +127,10 @@ def test_a_table_without_the_target_is_predicted_and_not_evaluated(tmp_path):
         (("--decimal", "x"), "`decimal` must be one of ., ,, got 'x'"),
         (("--category", "nothing"), "`category` must name columns of the table, got 'nothing'"),
         (("--weight", "login"), "`weight` must be a column of numbers of at least 0, got 'u-0' in `login`"),
-        (("--weight", "nothing"), "must name columns of the table, got 'nothing'"),
+        (("--weight", "nothing"), "`weight` must be a column of the table beside the target, got 'nothing'"),
+        (("--weight", "y"), "`weight` must be a column of the table beside the target, got the target, 'y'"),
+        (("--category", "y"), "`category` must not hold the target, got 'y'; `task` says whether that is a class"),
+        (("--seed", -1), "`seed` must be a whole number of at least 0, got -1"),
         (("--class-weight", "odd"), "`class-weight` must be one of balanced, got 'odd'"),
     ],
 )

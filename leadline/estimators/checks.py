@@ -17,9 +17,10 @@ from leadline._checks import (
     naming,
     tell,
 )
-from leadline._foreign import some
+from leadline._foreign import shown, some
 from leadline.estimators.encoder import TableEncoder
 from leadline.files.checkpoints import Checkpoints
+from leadline.files.columns import rows
 from leadline.training.run import Watch
 from leadline.training.settings import names_at
 
@@ -76,6 +77,45 @@ def _check_class_weight(value: Any) -> None:
     elif value is not None and not (isinstance(value, str) and value == "balanced"):
         must = "must be None, 'balanced' or a dict from class to weight"
         raise InvalidArgumentError(f"{must}, got {value!r}.", "class_weight")
+
+
+def finite_array(given: Any) -> np.ndarray:
+    """As floats; an array with gaps or infinities is refused."""
+    x = np.asarray(given, float)
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        value = "NaN" if np.isnan(x[tuple(bad[0])]) else "inf"
+        way_out = "; a gap may be in a DataFrame" if value == "NaN" else ""
+        where = f"in row {bad[0, 0]}, column {bad[0, 1]}, {len(bad)} in all"
+        raise InvalidArgumentError(f"must hold finite numbers, got {value} {where}{way_out}.", "X")
+    return x
+
+
+def check_targets(y: Any, *, numbers: bool) -> None:
+    """Refuse targets that are missing, and what is no number where numbers are to be learned."""
+    values = np.asarray(y)
+    if values.ndim == 0 or values.size == 0:
+        return  # scikit-learn says what is wrong
+    if values.dtype.kind in "OfM":
+        from pandas import isna
+
+        gaps: Any = isna(values)
+        missing = gaps.reshape(len(values), -1).any(axis=1)
+        if missing.any():
+            must = f"must have a value in every row, got none (NaN) in {rows(missing)}"
+            raise InvalidArgumentError(f"{must}; leave such rows out.", "y")
+    if numbers and values.dtype.kind in "OUSMm":
+        wrong = next((value for value in values.reshape(-1) if not _is_number(value)), None)
+        if wrong is not None:
+            raise InvalidArgumentError(f"must hold numbers, got {shown(wrong)!r}.", "y")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (ValueError, TypeError):
+        return False
+    return not isinstance(value, np.datetime64 | np.timedelta64)
 
 
 def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, encoded: bool) -> None:

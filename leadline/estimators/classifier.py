@@ -58,9 +58,8 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         x, y, weight = self._checked_rows(X, y, sample_weight)
         labels = y.tolist() if y.dtype == object else []
         kinds = {"str" if isinstance(label, str) else type(label).__name__ for label in labels}
-        if "NoneType" in kinds or ("str" in kinds and len(kinds) > 1):
-            got = ", ".join(sorted(kinds))
-            raise InvalidArgumentError(f"must hold labels of one type, none missing, got {got}.", "y")
+        if "str" in kinds and len(kinds) > 1:
+            raise InvalidArgumentError(f"must hold labels of one type, got {', '.join(sorted(kinds))}.", "y")
         check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
         if len(classes) < 2:

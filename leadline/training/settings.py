@@ -1,11 +1,11 @@
 """How networks are trained: every option once, with its default, its check, its help and its names."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_number, check_positive
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
 from leadline._identity import identity
 from leadline.depth import FAMILIES
 from leadline.inference.recipes import RECIPES, Depth, Recipe, check_temperature, depth_distributions, get_recipe
@@ -104,8 +104,7 @@ class Settings:
         if full.epochs is not None:
             check_integer("epochs", full.epochs, 1)
         check_integer("seed", self.seed, 0)
-        check_number("learning_rate", full.learning_rate)
-        check_positive("learning_rate", full.learning_rate)
+        check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
         depth_distributions(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError
+from leadline.callbacks import JsonLines
 
 pytestmark = pytest.mark.usefixtures("as_users_have_it")
 
@@ -21,7 +22,7 @@ WRONG = {
     "max_iter": NO_COUNT,
     "n_restarts": NO_COUNT,
     "batch_size": NO_COUNT,
-    "learning_rate_init": [0, *NO_AMOUNT],
+    "learning_rate_init": NO_AMOUNT,
     "temperature": NO_AMOUNT,
     "depth": [None, -1, 2.5, NAN, "wrong", "", True, SEVERAL, [1], (1, 2), {}, THING, 10**12],
     "block": [None, True, *NO_WORD],
@@ -34,7 +35,7 @@ WRONG = {
     "checkpoint_every": [None, *NO_AMOUNT],
     "random_state": [-1, 2.5, NAN, 2**32, "wrong", SEVERAL, [1], {}, THING],
     "encoder": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], {}, THING],
-    "callback": [-1, 2.5, NAN, "wrong", True, SEVERAL, [1], [print, "print"], {"a": print}, THING],
+    "callback": [JsonLines, -1, 2.5, NAN, "wrong", True, SEVERAL, [1], [print, "print"], {"a": print}, THING],
 }
 OF_ONE = {"class_weight": [True, *NO_WORD[:-2], THING, {"a": "b"}, {"a": None}], "noise": [None, True, *NO_WORD]}
 

@@ -438,7 +438,7 @@ def test_the_table_keeps_to_the_width(classes):
     assert max(map(len, compared.lines(100))) <= 100
     assert max(map(len, compared.lines(40))) <= 40
     assert len(compared.lines(40)) > len(compared.lines(100))
-    assert str(compared).splitlines()[0].split() == ["accuracy,", "%", "NLL", "ece,", "%", "seconds"]
+    assert str(compared).splitlines()[0].split() == ["accuracy,", "%", "NLL", "ECE,", "%", "seconds"]
 
 
 def test_numbers_have_two_digits_of_their_error():

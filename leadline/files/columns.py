@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline._checks import LARGEST, InvalidArgumentError, check_choice, refusing
 from leadline._foreign import LONGEST, shown, some
-from leadline.files.values import Reading, days, numbers, texts
+from leadline.files.values import Reading, days, number, numbers, texts
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -90,7 +90,10 @@ class Column:
         """A number as it is; a date in days, and where it stands in its cycles."""
         values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)
         if wrong := not_finite(column, values, missing, "dates" if self.kind == "date" else "finite numbers"):
-            raise InvalidArgumentError(f"Column `{shown(self.name)}` {wrong}; correct that value.")
+            cell = texts(column, reading)[int(np.argmin(missing | np.isfinite(values)))]
+            of_others = self.kind == "number" and np.isfinite(number(cell, "." if reading.decimal == "," else ","))
+            way_out = "say what begins a fraction in this table (`decimal`)" if of_others else "correct that value"
+            raise InvalidArgumentError(f"Column `{shown(self.name)}` {wrong}; {way_out}.")
         if missing.any() and self.fill is None:
             raise InvalidArgumentError(f"Column `{shown(self.name)}` has no value in {rows(missing)}; fill it in.")
         notes = []

@@ -277,7 +277,8 @@ def measured_on(estimator: Estimator, frame: "pandas.DataFrame") -> tuple[dict[s
     about: dict[str, Any] = {"n_test": len(known), "target_std": float(np.std(y)) if fmt.task == "regression" else None}
     if isinstance(estimator, DepthClassifier):
         about["class_shares"] = {str(label): float(np.mean(y == label)) for label in estimator.classes_}
-    return metrics.measured(estimator.said_of(known, y)), about
+    said = estimator.said_of(known, y)
+    return metrics.measured(said), {**about, "errors": metrics.standard_errors(said)}
 
 
 def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:

@@ -96,10 +96,27 @@ def test_predictions_keep_columns_and_are_scored(tmp_path):
     assert [line for line in evaluated.out.splitlines() if line.startswith("test ")] == scored
     frame = pd.read_csv(path)
     accuracy = 100 * np.mean(load(tmp_path / "run").predict(frame) == frame["y"])
-    assert any(line.startswith("test accuracy") and f"{accuracy:.1f} %" in line for line in scored)
+    assert any(line.startswith("test accuracy") and f"{accuracy:.1f} % ± " in line for line in scored)
     refused = leadline("predict", tmp_path / "run", path, "--keep", "nothing")
     assert refused.refused
     assert "`keep` must be a column of the table, got 'nothing'" in refused.err
+
+
+def test_a_new_table_may_write_its_fractions_otherwise(tmp_path):
+    raw = TABLES["quoted thousands and a mark"]
+    path = put(tmp_path, raw)
+    assert leadline("fit", path, "--target", "y", "--out", tmp_path / "run", *SMALL, "--quiet").code == 0
+    frame = pd.read_csv(path, thousands=",")
+    frame.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    refused = leadline("predict", tmp_path / "run", tmp_path / "new.csv")
+    assert refused.refused
+    assert "say what begins a fraction in this table (`decimal`)" in refused.err
+    given = leadline("predict", tmp_path / "run", path)
+    done = leadline("predict", tmp_path / "run", tmp_path / "new.csv", "--decimal", ",")
+    assert (done.code, done.out, done.err) == (given.code, given.out, given.err)
+    scored = leadline("evaluate", tmp_path / "run", tmp_path / "new.csv", "--decimal", ",").out
+    assert scored == leadline("evaluate", tmp_path / "run", path).out
+    assert leadline("evaluate", tmp_path / "run", path, "--decimal", "x").refused
 
 
 def test_a_table_without_the_target_is_predicted_and_not_evaluated(tmp_path):

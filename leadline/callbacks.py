@@ -136,8 +136,8 @@ class TensorBoard:
 
 
 class MLflow:
-    """Log to MLflow: to the run that is active, or to one of its own. Needs mlflow or mlflow-skinny
-    (`pip install "leadline[mlflow]"`).
+    """Log to MLflow: to the run that is active, or to one of its own. Needs mlflow, or mlflow-skinny
+    (`pip install "leadline[mlflow]"`), which writes to servers alone: say the `tracking_uri` of one.
 
     Args:
         tracking_uri: where MLflow keeps it; None: where it says itself.
@@ -163,7 +163,7 @@ class MLflow:
         from mlflow.entities import Metric
 
         if self._client is None:
-            self._client = self._begin()
+            self._client = self._reached()
         begun = time.time() - epochs.seconds[-1]
         metrics = [
             Metric(name, value, round(1000 * (begun + epochs.seconds[epoch - epochs.first])), epoch)
@@ -172,6 +172,18 @@ class MLflow:
         ]
         for i in range(0, len(metrics), 1000):  # as many as MLflow takes at once
             self._client.log_batch(self._run, metrics[i : i + 1000])
+
+    def _reached(self) -> Any:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return self._begin()
+        except MlflowException as error:
+            why = str(error).strip().splitlines()[0].partition(". ")[0].rstrip(".")
+            must = (
+                "must be where MLflow can write (mlflow-skinny: to a server alone; mlflow: also to a file, its default)"
+            )
+            raise InvalidArgumentError(f"{must}, got {self.tracking_uri!r}: {why}.", "tracking_uri") from error
 
     def _begin(self) -> Any:
         import mlflow

@@ -29,7 +29,9 @@ def plot_confusion(ax: Axes, matrix: np.ndarray, classes: Sequence[str]) -> Axes
 
     n = len(matrix)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    size = max(5, min(10, 90 // n))
+    box = ax.get_window_extent()
+    cell = 72 / ax.figure.dpi * min(box.width, box.height) / n  # in points
+    size = float(np.clip(1.5 * cell / len(f"{matrix.max():,}"), 5, 10))  # a digit is 0.6 of it wide
     for i, k in np.ndindex(n, n):
         colour = POSTERIOR_COLOUR if i != k else DATA_COLOUR
         if matrix[i, k]:
@@ -37,8 +39,9 @@ def plot_confusion(ax: Axes, matrix: np.ndarray, classes: Sequence[str]) -> Axes
             ax.annotate(f"{matrix[i, k]:,}", (k, i), ha="center", va="center", fontsize=size)
     ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal", xlabel="predicted", ylabel="true")
     names = [_short(name, 14) for name in classes]
-    _named_ticks(ax.xaxis, names, size=max(5, size - 1), rotation=90 if max(map(len, names)) * n > 40 else 0)
-    _named_ticks(ax.yaxis, names, size=max(5, size - 1))
+    size = float(np.clip(0.8 * cell, 5, 9))
+    _named_ticks(ax.xaxis, names, size=size, rotation=90 if max(map(len, names)) * n > 40 else 0)
+    _named_ticks(ax.yaxis, names, size=size)
     ax.tick_params(length=0)
     return ax
 

@@ -275,6 +275,16 @@ def test_mlflow_has_what_was_logged(tmp_path, monkeypatch):
     np.testing.assert_allclose([one.value for one in found], expected, rtol=CLOSED_FORM["float32"])
 
 
+def test_a_place_that_mlflow_does_not_know_is_one_sentence(monkeypatch):
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    with warnings.catch_warnings(action="ignore"):
+        pytest.importorskip("mlflow")
+        with pytest.raises(
+            InvalidArgumentError, match=r"^`tracking_uri` must be where MLflow can write .*, got 'nowhere://x': .*\.$"
+        ):
+            classifier(MLflow("nowhere://x")).fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -313,3 +313,16 @@ def test_a_roc_curve_goes_from_none_to_all(axes):
     _, curve = ax.lines
     np.testing.assert_allclose(curve.get_xydata(), [[0, 0], [0, 50], [50, 50], [50, 100], [100, 100]])
     assert words(ax.get_legend().get_texts()) == ["$yes: 0.750"]
+
+
+@pytest.mark.parametrize(("n", "rows"), [(2, 60), (5, 12_345), (17, 30), (20, 400)])
+def test_a_confusion_matrix_can_be_read(n, rows):
+    """Its numbers keep to their cells, and its letters are as large as they may be."""
+    figure = Figure(figsize=(3 + 0.2 * n, 2.6 + 0.2 * n), layout="constrained")
+    ax = prediction_plots.plot_confusion(figure.subplots(), np.full((n, n), rows), [f"class {i}" for i in range(n)])
+    figure.draw_without_rendering()
+    cell = ax.get_window_extent().width / n
+    widths = [text.get_window_extent().width for text in ax.texts]
+    assert max(widths) < cell
+    assert all(text.get_fontsize() == 10 or width > 0.6 * cell for text, width in zip(ax.texts, widths, strict=True))
+    assert all(label.get_fontsize() >= 8 for label in (*ax.get_xticklabels(), *ax.get_yticklabels()))

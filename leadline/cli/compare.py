@@ -19,6 +19,7 @@ from leadline.cli.options import Quiet, Reads, depth_of, names_of, number_of, ta
 from leadline.cli.tables import ClassWeight, Kind, Noise, OwnLikelihood, Table, Target, read_parts, task_of
 from leadline.files.directories import output, put_results
 from leadline.inference.recipes import TABLE
+from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.baselines import BASELINES
 from leadline.studies.comparison import WIDE, Comparison
 from leadline.training.settings import Settings
@@ -69,6 +70,8 @@ def compare(
     cultivar --against none --depth normal,poisson,2 --temperature 0.15,1 --test 0.2
     """
     others, ours = _others(against, test), _ours(settings, depth, temperature)
+    for one in ours.values():
+        one.resolved(CategoricalLikelihood)  # what is wrong is said before the table is read
     if out is not None and (out / NAMES[0]).exists() and not force:
         raise InvalidArgumentError(f"`out` {out} holds a comparison already; choose another or use --force.")
     if reads.weight is not None:

@@ -4,12 +4,13 @@ import csv
 import gzip
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, check_choice
 from leadline._foreign import no_formula, shown
 from leadline.cli.app import app, ending, say
 from leadline.cli.options import Encoding, Quiet, Sep
@@ -18,7 +19,8 @@ from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.formats import TableFormat
 from leadline.files.tables import read_table
 from leadline.files.whole import within_memory
-from leadline.report.summary import summarise_measures
+from leadline.report.summary import entry, summarise_measures
+from leadline.report.words import plural
 
 if TYPE_CHECKING:  # it brings scikit-learn
     import pandas
@@ -27,6 +29,10 @@ if TYPE_CHECKING:  # it brings scikit-learn
 
 Run = Annotated[
     Path, typer.Argument(help="The directory that `leadline fit` wrote, or a model file.", show_default=False)
+]
+
+NewDecimal = Annotated[
+    str | None, typer.Option(help="What begins the fraction of a number: . or , Default: as in the training table.")
 ]
 
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
@@ -45,6 +51,7 @@ def predict(
     ] = None,
     sep: Sep = None,
     encoding: Encoding = None,
+    decimal: NewDecimal = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -57,7 +64,7 @@ def predict(
     to_stdout = out is None or str(out) == "-"
     if out is not None and not to_stdout:
         _check_out(out, table, force)
-    estimator, fmt, frame = _model_and_rows(run, table, sep, encoding)
+    estimator, fmt, frame = _model_and_rows(run, table, sep, encoding, decimal)
     from leadline.studies.tables import naming_cells, predictions
 
     absent = [name for name in keep or [] if name not in frame.columns]
@@ -88,14 +95,14 @@ def predict(
 
 
 @app.command()
-def evaluate(run: Run, table: Table, sep: Sep = None, encoding: Encoding = None) -> None:
+def evaluate(run: Run, table: Table, sep: Sep = None, encoding: Encoding = None, decimal: NewDecimal = None) -> None:
     """Measure a model on a table with known targets.
 
     It prints the measures, beside what a simpler answer would give.
 
     Example: leadline evaluate runs/wine new.csv
     """
-    estimator, fmt, frame = _model_and_rows(run, table, sep, encoding)
+    estimator, fmt, frame = _model_and_rows(run, table, sep, encoding, decimal)
     if fmt.target not in frame.columns:
         raise InvalidArgumentError(f"`{table}` must have the target `{shown(fmt.target)}` to measure on.")
     _say_scores(estimator, frame)
@@ -111,15 +118,22 @@ def _check_out(out: Path, table: Path, force: bool) -> None:
 
 
 def _model_and_rows(
-    run: Path, table: Path, sep: str | None, encoding: str | None
+    run: Path, table: Path, sep: str | None, encoding: str | None, decimal: Any
 ) -> "tuple[Estimator, TableFormat, pandas.DataFrame]":
     if not run.is_file() and not (run / RECORD).exists():
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD} or a model file, got {run}.")
+    from leadline.estimators.encoder import TableEncoder
     from leadline.estimators.loading import load
     from leadline.studies.tables import format_of
 
     estimator = load(run)
     fmt = format_of(estimator)
+    if decimal is not None:
+        check_choice("decimal", decimal, [".", ","])
+        assert estimator.encoder_ is not None  # or it has no format
+        read = replace(fmt.encoding, reading=replace(fmt.encoding.reading, decimal=decimal))
+        estimator.encoder_ = TableEncoder.of(read, estimator.encoder_.names_)
+        fmt = format_of(estimator)
     return estimator, fmt, read_table(table, fmt, sep=sep, encoding=encoding)
 
 
@@ -128,7 +142,11 @@ def _say_scores(estimator: "Estimator", frame: "pandas.DataFrame", err: bool = F
 
     with naming_cells():
         measures, about = measured_on(estimator, frame)
-    say(*summarise_measures(measures, about), f"{'':16s} on {about['n_test']} rows with a known target", err=err)
+    say(
+        *summarise_measures(measures, about),
+        entry("", f"on {plural(about['n_test'], 'rows')} with a known target"),
+        err=err,
+    )
 
 
 def _content(out: Path, columns: dict[str, Any], foreign: set[str]) -> bytes:

@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from leadline._foreign import shown
 from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
 from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, Reads, takes_reads, takes_settings
 from leadline.files.checkpoints import EVERY
+from leadline.files.columns import nearest
 from leadline.files.columns import rows as rows_in_words
 from leadline.files.directories import MODEL, RECORD, writing
 from leadline.files.formats import Asked, TableFormat, learn_format, missing_in
@@ -24,13 +26,18 @@ from leadline.files.tables import read_table
 from leadline.files.values import Reading, numbers
 from leadline.files.whole import within_memory
 from leadline.inference.recipes import TABLE
-from leadline.likelihoods import LIKELIHOODS
+from leadline.likelihoods import LIKELIHOODS, CategoricalLikelihood
 from leadline.training.settings import Settings
 
 if TYPE_CHECKING:  # it brings scikit-learn, and only the commands on tables need it
     from leadline.studies.tables import Parts
 
-Table = Annotated[Path, typer.Argument(help="A table: .csv, .tsv (also .gz) or .parquet.", show_default=False)]
+MOST_LINES, WIDE = 40, 100
+"""Columns with a line each: of more, those that are taken for the same share one; and the letters of such a line."""
+
+Table = Annotated[
+    Path, typer.Argument(help="A table: .csv, .tsv, .txt, .data (also .gz) or .parquet.", show_default=False)
+]
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 Kind = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
 OwnLikelihood = Annotated[
@@ -78,6 +85,7 @@ def fit(
     Examples: leadline fit wine.csv --target cultivar --out runs/wine; leadline fit houses.parquet --target price
     --ignore id --category zip --out runs/houses
     """
+    settings.resolved(CategoricalLikelihood)  # what is wrong is said before the table is read
     fmt, parts = read_parts(table, target, reads, task_of(task, likelihood), test, settings.seed)
     import pandas
 
@@ -98,7 +106,8 @@ def fit(
         if not quiet:
             _say_what_is_read(fmt, len(parts.x), len(parts.x_test))
             least, most, memory = expected_cost(parts, fmt, estimator)
-            say(f"expecting {_duration(least)} to {_duration(most)}, and {memory / 1e9:.1f} GB of memory")
+            seconds = " to ".join(dict.fromkeys(map(_duration, (least, most))))
+            say(f"expecting {seconds}, and {memory / 1e9:.1f} GB of memory")
         warn_of_test_part(parts, fmt.task)
         say_what_is_begun(checkpoints, quiet)
         estimator.fit(*rows)
@@ -145,6 +154,8 @@ def read_parts(
     said |= {"decimal": reads.decimal, "impute": reads.impute, "task": task}
     with within_memory(table):
         frame = read_table(table, sep=reads.sep, encoding=reads.encoding)
+        if reads.weight is not None:
+            _check_weight_column(reads.weight, frame.columns, target)
         if reads.drop_missing_target and target in frame.columns:
             missing = missing_in(frame[target], Reading(na=said["na"]))
             frame = frame.loc[~missing].reset_index(drop=True)
@@ -158,6 +169,12 @@ def read_parts(
         weight = None if reads.weight is None else _weights(frame[reads.weight], fmt)
         parts = split(frame, fmt, test, seed, weight)
         return replace(fmt, encoding=relearned(fmt.encoding, parts.x)), parts
+
+
+def _check_weight_column(name: str, names: Any, target: str) -> None:
+    if name not in names or name == target:
+        got = f"got the target, {name!r}" if name == target else f"got {name!r}; {nearest(name, names)}"
+        raise InvalidArgumentError(f"must be a column of the table beside the target, {got}.", "weight")
 
 
 def _weights(column: Any, fmt: TableFormat) -> np.ndarray:
@@ -180,10 +197,16 @@ def flags_of(option: str, values: list[str]) -> str:
 
 def _say_what_is_read(fmt: TableFormat, n_train: int, n_test: int) -> None:
     say(f"{n_train} rows to train on, {n_test} kept apart; {fmt.task} of `{shown(fmt.target)}` from")
-    for column in fmt.encoding.columns:
-        say(f"  {shown(column.name)}: {column.words()}")
-    for name, reason in fmt.encoding.ignored.items():
-        say(f"  {shown(name)}: left out ({reason})")
+    taken = [(shown(column.name), column.words()) for column in fmt.encoding.columns]
+    taken += [(shown(name), f"left out ({reason})") for name, reason in fmt.encoding.ignored.items()]
+    if len(taken) <= MOST_LINES:
+        say(*(f"  {name}: {words}" for name, words in taken))
+        return
+    alike: dict[str, list[str]] = {}
+    for name, words in taken:
+        alike.setdefault(words, []).append(name)
+    for words, names in alike.items():
+        say(*wrap(f"{', '.join(names)}: {words}", WIDE, initial_indent="  ", subsequent_indent="    "))
 
 
 def _duration(seconds: float) -> str:

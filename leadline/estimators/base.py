@@ -15,8 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from leadline import plots
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
+from leadline._foreign import shown
 from leadline.backend.numerics import mean_and_scale
-from leadline.estimators.checks import as_arguments, check_parameters, warn_of_rows
+from leadline.estimators.checks import as_arguments, check_parameters, check_targets, finite_array, warn_of_rows
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said
 from leadline.files import models as modelfile
@@ -115,11 +116,12 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows that count, and how much."""
         before, self.encoder_ = getattr(self, "encoder_", None), None
         self.target_name_ = str(getattr(y, "name", None) or "") or None
+        check_targets(y, numbers=issubclass(self._likelihood, NumberLikelihood))
         if is_frame(X):
             return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
-        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, **options)
+        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        some, x = weight > 0, np.asarray(x, float)
+        some, x = weight > 0, finite_array(x)
         check_weights("sample_weight", weight[some])
         check_size("X", x)
         return x[some], np.asarray(y)[some], weight[some]
@@ -135,8 +137,7 @@ class DepthEstimator(Options, BaseEstimator):
         weight = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
         check_weights("sample_weight", weight[weight > 0])
         check_consistent_length(frame, y)
-        if self.encoder is not None and hasattr(self.encoder, "encoding_"):
-            learned = self.encoder
+        learned = self.encoder if hasattr(self.encoder, "encoding_") else learned
         counts = weight > 0
         rows = X if counts.all() else frame[counts]
         self.encoder_ = learned or cast("TableEncoder", clone(self.encoder or TableEncoder())).fit(rows)
@@ -172,7 +173,7 @@ class DepthEstimator(Options, BaseEstimator):
         """As the network takes them."""
         pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InvalidArgumentError(f"must be a pair (X, y), got {eval_set!r}.", "eval_set")
+            raise InvalidArgumentError(f"must be a pair (X, y), got {shown(repr(eval_set))}.", "eval_set")
         assert problem.units is not None
         with naming({"X": "eval_set", "y": "eval_set"}):
             x = self._raw(pair[0])
@@ -265,9 +266,12 @@ class DepthEstimator(Options, BaseEstimator):
     def _raw(self, X: Any) -> np.ndarray:
         """Rows to predict, in their own units."""
         check_is_fitted(self)
-        if self.encoder_ is not None:
-            return self.encoder_.transform(X)
-        return np.asarray(validate_data(self, X, reset=False, dtype="numeric"), float)
+        if self.encoder_ is None:
+            return finite_array(validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False))
+        if not is_frame(X):
+            x = np.asarray(validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False))
+            X = frame_of(x, getattr(self, "feature_names_in_", self.encoder_.names_))
+        return self.encoder_.transform(X)
 
     def _checked(self, X: Any) -> np.ndarray:
         """Rows to predict, as the network takes them."""
@@ -335,12 +339,8 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _parameters(self) -> dict[str, Any]:
         """As a model file holds them: what an encoder has learned is among what was fitted."""
-        said, encoder = self.get_params(deep=False), self.encoder
-        if encoder is not None:
-            usual = TableEncoder().get_params()
-            own = {name: value for name, value in encoder.get_params().items() if value != usual[name]}
-            said["encoder"] = None if hasattr(encoder, "encoding_") else own
-        return said
+        said = self.get_params(deep=False)
+        return said if self.encoder is None else {**said, "encoder": self.encoder.options()}
 
     def model_file(self) -> bytes:
         """What `save` writes."""

@@ -17,9 +17,10 @@ from leadline._checks import (
     naming,
     tell,
 )
-from leadline._foreign import some
+from leadline._foreign import shown, some
 from leadline.estimators.encoder import TableEncoder
 from leadline.files.checkpoints import Checkpoints
+from leadline.files.columns import rows
 from leadline.training.run import Watch
 from leadline.training.settings import names_at
 
@@ -54,10 +55,18 @@ def check_parameters(estimator: Any) -> None:
     _check_class_weight(getattr(estimator, "class_weight", None))
     if not isinstance(estimator.encoder, TableEncoder | None):
         raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
-    check_random_state(estimator.random_state)
+    _check_random_state(estimator.random_state)
     if estimator.checkpoint_dir is not None and estimator.random_state is None:
         must = "must be given with a `checkpoint_dir`, got None: without, no training is like another"
         raise InvalidArgumentError(f"{must}.", "random_state")
+
+
+def _check_random_state(value: Any) -> None:
+    try:
+        check_random_state(value)
+    except (ValueError, TypeError) as error:
+        must = "must be a whole number from 0 to 4294967295 (a seed), a numpy.random.RandomState or None"
+        raise InvalidArgumentError(f"{must}, got {value!r}.", "random_state") from error
 
 
 def _check_class_weight(value: Any) -> None:
@@ -70,11 +79,50 @@ def _check_class_weight(value: Any) -> None:
         raise InvalidArgumentError(f"{must}, got {value!r}.", "class_weight")
 
 
+def finite_array(given: Any) -> np.ndarray:
+    """As floats; an array with gaps or infinities is refused."""
+    x = np.asarray(given, float)
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        value = "NaN" if np.isnan(x[tuple(bad[0])]) else "inf"
+        way_out = "; a gap may be in a DataFrame" if value == "NaN" else ""
+        where = f"in row {bad[0, 0]}, column {bad[0, 1]}, {len(bad)} in all"
+        raise InvalidArgumentError(f"must hold finite numbers, got {value} {where}{way_out}.", "X")
+    return x
+
+
+def check_targets(y: Any, *, numbers: bool) -> None:
+    """Refuse targets that are missing, and what is no number where numbers are to be learned."""
+    values = np.asarray(y)
+    if values.ndim == 0 or values.size == 0:
+        return  # scikit-learn says what is wrong
+    if values.dtype.kind in "OfM":
+        from pandas import isna
+
+        gaps: Any = isna(values)
+        missing = gaps.reshape(len(values), -1).any(axis=1)
+        if missing.any():
+            must = f"must have a value in every row, got none (NaN) in {rows(missing)}"
+            raise InvalidArgumentError(f"{must}; leave such rows out.", "y")
+    if numbers and values.dtype.kind in "OUSMm":
+        wrong = next((value for value in values.reshape(-1) if not _is_number(value)), None)
+        if wrong is not None:
+            raise InvalidArgumentError(f"must hold numbers, got {shown(wrong)!r}.", "y")
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (ValueError, TypeError):
+        return False
+    return not isinstance(value, np.datetime64 | np.timedelta64)
+
+
 def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, encoded: bool) -> None:
     """Say what is no mistake, and what a user would want to know of rows. (An encoder has looked at the columns.)"""
     said = []
     if len(x) < FEW_ROWS:
-        said.append(f"`X` has {len(x)} rows: so few say little about others")
+        said.append(f"there are {len(x)} rows to train on: so few say little about others")
     constant = np.flatnonzero(np.all(x == x[:1], axis=0))
     if len(constant) and not encoded:
         said.append(f"`X` has one value alone in column {some(constant)}: nothing can be learned from it")
@@ -82,6 +130,6 @@ def warn_of_rows(x: np.ndarray, y: np.ndarray, classes: np.ndarray | None, *, en
         counts = np.bincount(y, minlength=len(classes))
         rare = [f"{classes[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW_OF_CLASS)]
         if rare:
-            said.append(f"`y` has fewer than {FEW_OF_CLASS} rows of class {some(rare)}: it will hardly be learned")
+            said.append(f"fewer than {FEW_OF_CLASS} rows are of class {some(rare)}: it will hardly be learned")
     for one in said:
         tell(f"{one}.")

@@ -1,6 +1,5 @@
 """The network as scikit-learn's classifier."""
 
-import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -65,9 +64,8 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         x, y, weight = self._checked_rows(X, y, sample_weight)
         labels = y.tolist() if y.dtype == object else []
         kinds = {"str" if isinstance(label, str) else type(label).__name__ for label in labels}
-        if "NoneType" in kinds or ("str" in kinds and len(kinds) > 1):
-            got = ", ".join(sorted(kinds))
-            raise InvalidArgumentError(f"must hold labels of one type, none missing, got {got}.", "y")
+        if "str" in kinds and len(kinds) > 1:
+            raise InvalidArgumentError(f"must hold labels of one type, got {', '.join(sorted(kinds))}.", "y")
         check_classification_targets(y)
         classes = np.unique(y)
         if kind.judged == "ranks":
@@ -122,7 +120,7 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         if not known.all():
             got = f"{np.sum(~known)} of {len(y)} rows are of classes that were not trained on"
             such = f"such as {y[~known].tolist()[0]!r}"
-            warnings.warn(f"{got}, {such}: they count as wrong, and the NLL is infinite.", stacklevel=2)
+            tell(f"{got}, {such}: they count as wrong, and the NLL is infinite.")
         places = np.full(len(y), metrics.UNKNOWN)
         places[known] = _labels(y[known], self.classes_)
         return OF_CLASSES[self.model_.likelihood.judged](probabilities, places)

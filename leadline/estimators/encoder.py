@@ -126,6 +126,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InvalidArgumentError(f"must be the names of the columns, {some(self.names_)}.", "input_features")
         return np.array(self.encoding_.features(), object)
 
+    def options(self) -> dict[str, Any] | None:
+        """Those that are not as usual; None of one that has learned already, which needs no more."""
+        usual = TableEncoder().get_params()
+        own = {name: value for name, value in self.get_params().items() if value != usual[name]}
+        return None if hasattr(self, "encoding_") else own
+
     @staticmethod
     def of(encoding: Encoding, names: Sequence[str]) -> "TableEncoder":
         """One that has learned this of a frame with such columns."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline._checks import LARGEST, InvalidArgumentError, check_choice, refusing
 from leadline._foreign import LONGEST, shown, some
-from leadline.files.values import Reading, days, numbers, texts
+from leadline.files.values import Reading, days, number, numbers, texts
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -69,7 +69,7 @@ class Column:
             of = f"{len(self.levels)} of {len(self.levels) + self.others:,}" if self.others else f"{len(self.levels)}"
             rest = "; all others count as none of them" if self.others else ""
             words = f"category of {of}: {some(self.levels)}{rest}"
-        return f"{words}; missing -> {self._fill_in_words()}" if self.missing and self.fill is not None else words
+        return f"{words}; missing → {self._fill_in_words()}" if self.missing and self.fill is not None else words
 
     def encode(self, column: Any, reading: Reading) -> tuple[np.ndarray, list[str]]:
         """Float64 [rows, features], and what is to be said about the rows."""
@@ -90,7 +90,10 @@ class Column:
         """A number as it is; a date in days, and where it stands in its cycles."""
         values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)
         if wrong := not_finite(column, values, missing, "dates" if self.kind == "date" else "finite numbers"):
-            raise InvalidArgumentError(f"Column `{shown(self.name)}` {wrong}; correct that value.")
+            cell = texts(column, reading)[int(np.argmin(missing | np.isfinite(values)))]
+            of_others = self.kind == "number" and np.isfinite(number(cell, "." if reading.decimal == "," else ","))
+            way_out = "say what begins a fraction in this table (`decimal`)" if of_others else "correct that value"
+            raise InvalidArgumentError(f"Column `{shown(self.name)}` {wrong}; {way_out}.")
         if missing.any() and self.fill is None:
             raise InvalidArgumentError(f"Column `{shown(self.name)}` has no value in {rows(missing)}; fill it in.")
         notes = []
@@ -200,8 +203,8 @@ def _check_text(values: Iterable[Any]) -> None:
 def nearest(name: object, names: Iterable[object]) -> str:
     """The columns that a name may have meant."""
     words = {other: str(other)[:LONGEST].lower() for other in names}  # whatever stands in a file, it does not take long
-    close = difflib.get_close_matches(str(name)[:LONGEST].lower(), words.values())
-    near = [other for other in names if words[other] in close]
+    close = difflib.get_close_matches(str(name)[:LONGEST].lower(), set(words.values()))  # the nearest first
+    near = [other for word in close for other in names if words[other] == word]
     return f"near it are {some(near)}" if near else f"the columns are {some(names)}"
 
 

@@ -78,6 +78,10 @@ def learn_format(
         raise InvalidArgumentError(f"`target` must be a column of the table, {got}.")
     if target in asked.ignore:
         raise InvalidArgumentError(f"`ignore` must not hold the target, got {target!r}; name another target.")
+    for option in ("category", "number"):
+        if target in getattr(asked, option):
+            must = f"must not hold the target, got {target!r}; `task` says whether that is a class or a number"
+            raise InvalidArgumentError(f"{must}.", option)
     decimal = asked.decimal or learn_decimal(frame)
     reading = Reading("." if isinstance(decimal, Trouble) else decimal, asked.na)
     inputs = frame.drop(columns=target)
@@ -86,6 +90,9 @@ def learn_format(
     if isinstance(decimal, Trouble):
         troubles.insert(0, decimal)
     task, target_kind = _learn_target(frame[target], asked.task, reading)
+    if target_kind == "text" and (marks := labels(frame[target], reading) == "?").any():
+        stands = f"the target `{shown(target)}` has a class ? ({rows(marks)})"
+        notes.append(f"{stands}; if that means that there is none, name it as missing (`na`).")
     fmt = TableFormat(encoding, target, task, target_kind, tuple(notes))
     try:
         _check_variety(targets(frame, fmt), fmt)

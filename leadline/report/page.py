@@ -23,7 +23,15 @@ def page(record: Record) -> str:
     columns: dict[str, list[str]] = {}
     for column in record.columns or []:
         columns.setdefault(column["words"], []).append(column["name"])
-    given |= {"columns": columns, "errors": record.errors or {}, "by_class": _by_class(record)}
+    left_out = (record.table or {}).get("ignored") or {}
+    for name, why in left_out.items():
+        columns.setdefault(f"left out ({why})", []).append(name)
+    given |= {
+        "columns": columns,
+        "n_left_out": len(left_out),
+        "errors": record.errors or {},
+        "by_class": _by_class(record),
+    }
     return rendered("page.html", **given, **drawn, words=words, metrics=metrics, repr=repr)
 
 

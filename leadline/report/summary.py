@@ -6,7 +6,7 @@ from typing import Any
 
 from leadline.files.records import Record
 from leadline.metrics import MEASURES
-from leadline.report.words import from_to, range_of_widths, restarts_in_words
+from leadline.report.words import from_to, plural, range_of_widths, restarts_in_words
 
 BAR = 30
 
@@ -15,7 +15,8 @@ def summarise(record: Record) -> list[str]:
     """Lines: the measures with their standard errors, free energy, q(L) as a bar per depth, seconds."""
     lines = summarise_measures(record.measures, record.to_json())
     if lines and record.n_test:
-        lines.append(entry("", f"on {record.n_test} rows that were not used for training"))
+        were = "was" if record.n_test == 1 else "were"
+        lines.append(entry("", f"on {plural(record.n_test, 'rows')} that {were} not used for training"))
     return lines + _learned(record)
 
 
@@ -57,7 +58,8 @@ def _learned(record: Record) -> list[str]:
         widths = ", ".join(from_to(layer, "-") for layer in range_of_widths(record.effective_width))
         lines.append(entry("units in use", f"{widths} of {record.width} per layer, from the input on"))
     restarts = f"{record.n_restarts} restarts of " if record.n_restarts > 1 else ""
-    lines.append(entry("seconds", f"{record.seconds:.1f} ({restarts}{record.epochs} epochs, {record.device})"))
+    seconds = f"{record.seconds:.1f}" if record.seconds >= 1 else f"{record.seconds:.2g}"
+    lines.append(entry("seconds", f"{seconds} ({restarts}{record.epochs} epochs, {record.device})"))
     if record.interrupted:
         lines.append(f"stopped by Ctrl-C after {record.epochs} epochs")
     return lines

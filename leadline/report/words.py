@@ -89,6 +89,8 @@ def plural(n: int, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """In the units that one would say."""
+    if seconds < 0.05:
+        return "less than 0.1 seconds"
     if seconds < 60:
         return f"{seconds:.1f} seconds"
     minutes, rest = divmod(round(seconds), 60)

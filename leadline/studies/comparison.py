@@ -61,7 +61,7 @@ JUDGES = {
     "classification": (
         Judge("accuracy", "accuracy, %", "accuracy, %", "Rows whose most probable class is the right one.", "higher"),
         Judge("nll", "NLL", "NLL", "Mean of −ln(probability of the right class), in nats. 0 is perfect."),
-        Judge("ece", "ece, %", "ece, %", "How far confidence and accuracy lie apart, on average.", unit=100),
+        Judge("ece", "ECE, %", "ECE, %", "How far confidence and accuracy lie apart, on average.", unit=100),
     ),
     "regression": (
         Judge("rmse", "RMSE", "RMSE", "Root of the mean squared error, in the target’s own units."),

@@ -198,7 +198,7 @@ def record_of(estimator: Estimator, parts: Parts, fmt: TableFormat, name: str) -
         "validation_nll": estimator.validation_nll_ or None,
         **_weighed(estimator),
         "history": _thinned(estimator.history_),
-        "settings": {key: value for key, value in estimator.get_params().items() if key not in NOT_RECORDED},
+        "settings": {key: value for key, value in estimator.get_params(deep=False).items() if key not in NOT_RECORDED},
     }
     if isinstance(estimator, DepthClassifier):
         more["classes"] = [str(label) for label in estimator.classes_]
@@ -290,7 +290,7 @@ def measured_on(estimator: Estimator, frame: "pandas.DataFrame") -> tuple[dict[s
         about |= _of_one_answer(said, y)
     if isinstance(estimator, DepthClassifier):
         about["class_shares"] = {str(label): float(np.mean(y == label)) for label in estimator.classes_}
-    return metrics.measured(said), about
+    return metrics.measured(said), {**about, "errors": metrics.standard_errors(said)}
 
 
 def in_digits(values: np.ndarray, std: np.ndarray | None = None) -> list[str]:

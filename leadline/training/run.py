@@ -70,7 +70,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         for one in self._callbacks:
-            if not callable(one) and not hasattr(one, "burst"):
+            if isinstance(one, type) or (not callable(one) and not hasattr(one, "burst")):
                 raise InvalidArgumentError(f"must be a callable, or a list of callables, got {one!r}.", "on_epoch")
 
     @property

@@ -94,8 +94,8 @@ TABLES: dict[str, Raw] = {
         table(with_gaps(SIZE, "?"), with_gaps(GROUP, "?", "NA"), CLASS, names="size group y"),
         sep="\t",
         columns={
-            "size": "number; missing -> ",
-            "group": 'category of 4: (missing), blue, green, red; missing -> "(missing)"',
+            "size": "number; missing → ",
+            "group": 'category of 4: (missing), blue, green, red; missing → "(missing)"',
         },
         pandas={"sep": "\t"},
     ),
@@ -138,7 +138,7 @@ TABLES: dict[str, Raw] = {
         "tage.csv",
         table(SIZE, with_gaps(dates("%d.%m.%Y"), "-", ""), CLASS, names="size day y"),
         sep=";",
-        columns={"size": "number", "day": "date: time, time of year, day of week; missing -> 2021-"},
+        columns={"size": "number", "day": "date: time, time of year, day of week; missing → 2021-"},
         pandas={"sep": ";"},
     ),
     "days or months": Raw(
@@ -180,7 +180,7 @@ TABLES: dict[str, Raw] = {
         "unknown.csv",
         table(with_gaps(SIZE, "unbekannt", "-999"), CLASS, names="size y"),
         flags=("--na", "unbekannt", "--na", "-999"),
-        columns={"size": "number; missing -> "},
+        columns={"size": "number; missing → "},
         pandas={"na_values": ["unbekannt"]},
     ),
     "numbers that mean nothing": Raw(
@@ -194,13 +194,17 @@ TABLES: dict[str, Raw] = {
         table(SIZE, ["rare", "rarer", *CLASS[2:]], names="size y"),
         columns={"size": "number"},
         flags=("--class-weight", "balanced"),
-        says=("fewer than 5 rows of class rare (1), rarer (1)", "Of class rare, rarer no row is kept apart"),
+        says=("fewer than 5 rows are of class rare (1), rarer (1)", "Of class rare, rarer no row is kept apart"),
     ),
     "tiny": Raw(
         "tiny.csv",
         table(SIZE[:6], list("ababab"), names="size y"),
         columns={"size": "number"},
-        says=("`X` has 5 rows", "fewer than 5 rows of class a (2), b (3)", "Only one row is kept apart"),
+        says=(
+            "there are 5 rows to train on",
+            "fewer than 5 rows are of class a (2), b (3)",
+            "Only one row is kept apart",
+        ),
     ),
     "wide": Raw(
         "wide.csv",
@@ -238,6 +242,20 @@ TABLES: dict[str, Raw] = {
             names="size day more y",
         ),
         refused="The table has 4 problems: (1) column `size` has numbers, but for 'n/k'",
+    ),
+    "a class of question marks": Raw(
+        "vote.csv",
+        table(SIZE, with_gaps(CLASS, "?"), names="size y"),
+        columns={"size": "number"},
+        says=("target `y` has a class ? (9 of 60 rows: 4, 11, 18, ...); if that means that there is none, name it",),
+        pandas={},
+    ),
+    "question marks for no class": Raw(
+        "vote.csv",
+        table(SIZE, with_gaps(CLASS, "?"), names="size y"),
+        flags=("--na", "?", "--drop-missing-target"),
+        columns={"size": "number"},
+        says=("9 of 60 rows: 4, 11, 18, ... have no `y` and are left out",),
     ),
     "rows without a target": Raw(
         "targets.csv",

@@ -90,7 +90,7 @@ def test_families_and_temperatures_side_by_side(table):
     done = run("compare", table, "--target", "kind", "--ignore", "price", *asked)
     assert (done.code, done.err) == (0, "")
     head, *rows = done.out.split("\n\n")[0].splitlines()
-    assert head.split() == ["accuracy,", "%", "NLL", "ece,", "%", "free", "energy", "E[L]", "seconds"]
+    assert head.split() == ["accuracy,", "%", "NLL", "ECE,", "%", "free", "energy", "E[L]", "seconds"]
     names = [" ".join(["leadline", depth, f"T={t}"]) for depth in ("normal", "0") for t in ("0.1", "auto")]
     assert [row[: len(name)] for row, name in zip(rows, names, strict=True)] == names
     assert sum("*" in row for row in rows) == 1

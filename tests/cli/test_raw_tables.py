@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from leadline import load
+from leadline.cli.tables import MOST_LINES
 from tests.cli.raw_tables import TABLES, Raw
 from tests.promises.command import leadline
 
@@ -38,7 +39,11 @@ def test_a_raw_table_is_read_as_its_owner_would(tmp_path, name):
     assert done.code == 0, done.err
     said = [line.strip() for line in done.out.splitlines()]
     assert f"{raw.task} of `{raw.target}`" in done.out
-    for column, words in raw.columns.items():
+    if len(raw.columns) > MOST_LINES:
+        [words] = {*raw.columns.values()}
+        assert f"{', '.join(raw.columns)}: {words}" in " ".join(said)
+        assert len(said) < MOST_LINES
+    for column, words in raw.columns.items() if len(raw.columns) <= MOST_LINES else ():
         assert any(line.startswith(f"{column}: {words}") for line in said), (column, words, done.out)
     for column, why in raw.left_out.items():
         assert f"{column}: left out ({why})" in said
@@ -91,10 +96,27 @@ def test_predictions_keep_columns_and_are_scored(tmp_path):
     assert [line for line in evaluated.out.splitlines() if line.startswith("test ")] == scored
     frame = pd.read_csv(path)
     accuracy = 100 * np.mean(load(tmp_path / "run").predict(frame) == frame["y"])
-    assert any(line.startswith("test accuracy") and f"{accuracy:.1f} %" in line for line in scored)
+    assert any(line.startswith("test accuracy") and f"{accuracy:.1f} % ± " in line for line in scored)
     refused = leadline("predict", tmp_path / "run", path, "--keep", "nothing")
     assert refused.refused
     assert "`keep` must be a column of the table, got 'nothing'" in refused.err
+
+
+def test_a_new_table_may_write_its_fractions_otherwise(tmp_path):
+    raw = TABLES["quoted thousands and a mark"]
+    path = put(tmp_path, raw)
+    assert leadline("fit", path, "--target", "y", "--out", tmp_path / "run", *SMALL, "--quiet").code == 0
+    frame = pd.read_csv(path, thousands=",")
+    frame.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    refused = leadline("predict", tmp_path / "run", tmp_path / "new.csv")
+    assert refused.refused
+    assert "say what begins a fraction in this table (`decimal`)" in refused.err
+    given = leadline("predict", tmp_path / "run", path)
+    done = leadline("predict", tmp_path / "run", tmp_path / "new.csv", "--decimal", ",")
+    assert (done.code, done.out, done.err) == (given.code, given.out, given.err)
+    scored = leadline("evaluate", tmp_path / "run", tmp_path / "new.csv", "--decimal", ",").out
+    assert scored == leadline("evaluate", tmp_path / "run", path).out
+    assert leadline("evaluate", tmp_path / "run", path, "--decimal", "x").refused
 
 
 def test_a_table_without_the_target_is_predicted_and_not_evaluated(tmp_path):
@@ -122,7 +144,10 @@ def test_a_table_without_the_target_is_predicted_and_not_evaluated(tmp_path):
         (("--decimal", "x"), "`decimal` must be one of ., ,, got 'x'"),
         (("--category", "nothing"), "`category` must name columns of the table, got 'nothing'"),
         (("--weight", "login"), "`weight` must be a column of numbers of at least 0, got 'u-0' in `login`"),
-        (("--weight", "nothing"), "must name columns of the table, got 'nothing'"),
+        (("--weight", "nothing"), "`weight` must be a column of the table beside the target, got 'nothing'"),
+        (("--weight", "y"), "`weight` must be a column of the table beside the target, got the target, 'y'"),
+        (("--category", "y"), "`category` must not hold the target, got 'y'; `task` says whether that is a class"),
+        (("--seed", -1), "`seed` must be a whole number of at least 0, got -1"),
         (("--class-weight", "odd"), "`class-weight` must be one of balanced, got 'odd'"),
     ],
 )

@@ -193,6 +193,7 @@ def test_given_rows_of_a_frame_are_encoded_as_those_trained_on():
     [
         (X, "`eval_set` must be a pair (X, y), got"),
         ((X[REST],), "`eval_set` must be a pair (X, y), got"),
+        (pd.DataFrame(X), "`eval_set` must be a pair (X, y), got"),
         ("validation", "`eval_set` must be a pair (X, y), got 'validation'."),
         ((X[REST], np.full(20, "maybe")), "`eval_set` must hold the classes ['no', 'yes'], got 'maybe'."),
         ((X[REST], Y[:3]), "`eval_set` must "),
@@ -202,3 +203,4 @@ def test_wrong_rows_get_one_sentence(wrong, message):
     with pytest.raises(InvalidArgumentError) as error:
         DepthClassifier(**SMALL).fit(X[TRAIN], Y[TRAIN], eval_set=wrong)
     assert str(error.value).startswith(message)
+    assert len(str(error.value)) < 120

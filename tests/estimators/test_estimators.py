@@ -514,13 +514,11 @@ def test_plots_are_axes(clf, named, reg):
 def test_wrong_arguments_get_one_sentence(clf, reg):
     three = pickle.loads(pickle.dumps(clf))
     three.n_features_in_ = 3  # which is all that is looked at before
+    odd = "37 of 74 rows: 1, 3, 5, ...; leave such rows out."
     cases = {
         "`y` must hold at least two classes, got one class: [1].": lambda: brief().fit(X, np.ones(74, int)),
-        "`y` must hold labels of one type, none missing, got NoneType, str.": lambda: brief().fit(X, ["a", None] * 37),
-        "`y` must hold labels of one type, none missing, got NoneType, int.": lambda: brief().fit(X, [None, 1] * 37),
-        "`y` must hold labels of one type, none missing, got int, str.": lambda: brief().fit(
-            X, np.array(["a", 1] * 37, object)
-        ),
+        f"`y` must have a value in every row, got none (NaN) in {odd}": lambda: brief().fit(X, [None, 1] * 37),
+        "`y` must hold labels of one type, got int, str.": lambda: brief().fit(X, np.array(["a", 1] * 37, object)),
         "`width` must be a whole number of at least 1, got '4'.": lambda: brief(width="4").fit(X, Y),
         "`n_restarts` must be a whole number of at least 1, got '4'.": lambda: brief(n_restarts="4").fit(X, Y),
         "`coverage` must lie between 0 and 1, got 1.5.": lambda: reg.predict_interval(LINE, coverage=1.5),
@@ -543,9 +541,47 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
         assert str(error.value) == message
 
 
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize("kind", [DepthClassifier, DepthRegressor])
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_target_that_is_missing_is_named_with_its_rows(kind, frame):
+    x = pd.DataFrame(X, columns=["a", "b"]) if frame else X
+    said = r"^`y` must have a value in every row, got none \(NaN\) in 2 of 74 rows: 3, 8; leave such rows out\.$"
+    for y in (Y.astype(float), Y.astype(str).astype(object), pd.Series(Y, dtype="Int64"), pd.Series(Y, dtype="string")):
+        gaps = pd.Series(y).mask(np.isin(np.arange(74), [2, 7]))
+        with pytest.raises(InvalidArgumentError, match=said):
+            kind().fit(x, gaps)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["no"] * 73 + ["yes"],
+        np.array(["1"] * 73 + ["no"]),
+        np.arange(74).astype("datetime64[D]"),
+        [1, "no", *range(72)],
+    ],
+)
+def test_numbers_are_learned_of_numbers_alone(wrong):
+    """Dates were numbers of nanoseconds, in silence."""
+    for y in (wrong, pd.Series(wrong)):
+        with pytest.raises(InvalidArgumentError, match=r"^`y` must hold numbers, got '(no|1970-01-01[^']*)'\.$"):
+            DepthRegressor().fit(X, y)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_gap_in_an_array_is_named_with_its_place(clf, value):
+    x = np.array(X)
+    x[5, 1] = x[7, 0] = value
+    said = f"`X` must hold finite numbers, got {'NaN' if value != value else 'inf'} in row 5, column 1, 2 in all"
+    said += "; a gap may be in a DataFrame." if value != value else "."
+    for call in (lambda: brief().fit(x, Y), lambda: clf.predict(x)):
+        with pytest.raises(InvalidArgumentError) as error:
+            call()
+        assert str(error.value) == said
+
+
 def test_scikit_learns_own_checks_hold(reg):
-    with pytest.raises(ValueError, match="Input X contains NaN"):
-        brief().fit(np.full((74, 2), np.nan), Y)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         brief().fit(X, np.linspace(0, 1, 74))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -80,10 +80,19 @@ def test_columns_are_found_by_their_names(fitted):
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         np.testing.assert_array_equal(fitted.predict_proba(FRAME.to_numpy()), said)
     with (
-        pytest.warns(UserWarning, match="does not have valid"),
-        pytest.raises(ValueError, match="expecting 7 features"),
+        pytest.warns(UserWarning, match="does not have valid feature names, but DepthClassifier was fitted with"),
+        pytest.raises(ValueError, match="DepthClassifier is expecting 7 features"),
     ):
         fitted.predict(FRAME.to_numpy()[:, :3])
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_the_columns_of_an_array_are_those_that_the_estimator_was_fitted_to():
+    """An encoder that has learned already may have met them in another order."""
+    encoder = TableEncoder().fit(FRAME)
+    turned = FRAME[FRAME.columns[::-1]]
+    clf = DepthClassifier(**SMALL, encoder=encoder).fit(turned, Y)
+    np.testing.assert_array_equal(clf.predict_proba(turned.to_numpy()), clf.predict_proba(FRAME))
 
 
 def test_what_was_not_trained_on_is_said(fitted):

@@ -39,7 +39,7 @@ def test_rare_classes_are_named_with_their_rows():
     y = Y.copy()
     y[:4], y[4] = "rare", "rarer"
     [message] = of_fit(X, y)
-    assert message == "`y` has fewer than 5 rows of class rare (4), rarer (1): it will hardly be learned."
+    assert message == "fewer than 5 rows are of class rare (4), rarer (1): it will hardly be learned."
     weight = np.ones(60)
     weight[:3] = 0
     assert "rare (1), rarer (1)" in of_fit(X, y, sample_weight=weight)[0]
@@ -62,7 +62,7 @@ def test_columns_of_a_frame_are_the_encoder_s_to_judge():
 
 def test_few_rows_are_said():
     [message] = of_fit(X[:9], X[:9, 0], DepthRegressor)
-    assert message == "`X` has 9 rows: so few say little about others."
+    assert message == "there are 9 rows to train on: so few say little about others."
     assert of_fit(X[:10], X[:10, 0], DepthRegressor) == []
 
 
@@ -101,5 +101,5 @@ def test_the_command_line_notes_it_once(tmp_path, as_users_have_it):
     notes = [line for line in done.err.splitlines() if "note: " in line]
     assert sorted(note.removeprefix("leadline: note: ")[:25] for note in notes) == [
         "Only 4 rows are kept apar",
-        "`y` has fewer than 5 rows",
+        "fewer than 5 rows are of ",
     ]

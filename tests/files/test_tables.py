@@ -263,6 +263,7 @@ def test_labels_have_one_type_in_every_file(tmp_path):
         ("x,y\n1,1.5\n2,u\n3,2.5\n4,3.5\n", {}, "4 classes in 4 rows (such as 'u')"),
         ("x,y\n1,a\n2,b\n", {"target": "z"}, "the columns are x, y"),
         ("length,width\n1,a\n2,b\n", {"target": "Widht"}, "got 'Widht'; near it are width."),
+        ("Preis,Ergebnis\n1,a\n2,b\n", {"target": "ergebnis"}, "got 'ergebnis'; near it are Ergebnis, Preis."),
         ("x,y\n1,a\n2,b\n", {"ignore": ["x", "q"]}, "`ignore` must name columns of the table, got 'q'"),
         ("x,y\n1,a\n2,b\n", {"ignore": ["y"]}, "must not hold the target"),
         ("x,y\n1,a\n2,b\n", {"ignore": ["x"]}, "beside `y`, got none (x: as asked)"),
@@ -299,7 +300,7 @@ def test_dates_of_parquet_and_of_text_are_the_same_numbers(tmp_path):
     frame = read_table(tmp_path / "data.parquet")
     fmt = learn_format(frame, "y")
     assert fmt.encoding.columns[1].words() == (
-        "date: time, time of year, day of week, time of day; missing -> 2020-01-02"
+        "date: time, time of year, day of week, time of day; missing → 2020-01-02"
     )
     x = encode(frame, fmt)
     assert x[0, 1] == 18262  # days from 1970-01-01 to 2020-01-01
@@ -386,8 +387,8 @@ def test_missing_values_are_filled_as_in_training(tmp_path):
     assert fmt.encoding.features() == ["x", "c=(missing)", "c=u", "c=v", "d=p", "d=q"]
     assert encode(frame, fmt)[:, 0].tolist() == [1, 2, 2, 9]
     assert encode(frame, fmt)[:, 1].tolist() == [0, 1, 0, 0]
-    assert fmt.encoding.columns[0].words() == "number; missing -> 2.0"
-    assert fmt.encoding.columns[1].words() == 'category of 3: (missing), u, v; missing -> "(missing)"'
+    assert fmt.encoding.columns[0].words() == "number; missing → 2.0"
+    assert fmt.encoding.columns[1].words() == 'category of 3: (missing), u, v; missing → "(missing)"'
     assert fmt.encoding.columns[2].words() == "category of 2: p, q"
     # `d` was complete in training: a missing value there is a level never seen, and said to be.
     new = read(tmp_path, "x,c,d\n,,\n5,u,p\n", "new.csv", fmt)

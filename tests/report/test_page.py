@@ -14,7 +14,7 @@ from scipy import stats
 from leadline._checks import InvalidArgumentError
 from leadline.files.records import Record
 from leadline.report import page as pages
-from leadline.report.words import depth_in_words
+from leadline.report.words import depth_in_words, duration
 from tests.cli.test_spirals import SCHEMA
 
 
@@ -248,6 +248,25 @@ def test_what_is_right_and_wrong_of_a_classification():
     assert any("The largest: area 0.310, radius 0.0200, clinic −0.00100." in one for one in alt)
 
 
+def test_columns_that_are_left_out_are_among_what_it_was_given():
+    table = {"ignored": {"id": "an id: another number in every row", "x": "a single value", "y": "a single value"}}
+    read = Page(page({**classification(), "table": table}))
+    assert "3 columns, which became 5 numbers, and three left out." in read.text
+    assert read.has_row(
+        "id", "left out (an id: another number in every row)", "x", ",", "y", "left out (a single value)"
+    )
+    assert "left out" not in Page(page(classification())).text
+
+
+def test_of_many_classes_those_are_drawn_that_move():
+    record = classification()
+    record["dependence"] = [{**record["dependence"][1], "outputs": [*"abcd"], "mean": [[0.1] * 4] * 3,
+                             "deviation": [[0.01] * 4] * 3}]  # fmt: skip
+    assert "move most" not in Page(page(classification())).text
+    record |= {"classes": [*"abcde"], "confusion": None}
+    assert "Of 5 classes, the four that move most." in Page(page(record)).text
+
+
 def test_why_it_is_unsure():
     read = Page(page(classification()))
     assert "Of the uncertainty about the test rows, 67 % is noise, 25 % is that of the weights and 8 %" in read.text
@@ -420,3 +439,11 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(InvalidArgumentError, match="`out`: cannot write"):
         pages.write_page(record, tmp_path / "nowhere" / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.01, "less than 0.1 seconds"), (0.06, "0.1 seconds"), (75, "1 min 15 s"), (7260, "2 h 1 min")],
+)
+def test_the_time_in_words(seconds, words):
+    assert duration(seconds) == words

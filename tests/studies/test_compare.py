@@ -439,7 +439,7 @@ def test_the_table_keeps_to_the_width(classes):
     assert max(map(len, compared.lines(100))) <= 100
     assert max(map(len, compared.lines(40))) <= 40
     assert len(compared.lines(40)) > len(compared.lines(100))
-    assert str(compared).splitlines()[0].split() == ["accuracy,", "%", "NLL", "ece,", "%", "seconds"]
+    assert str(compared).splitlines()[0].split() == ["accuracy,", "%", "NLL", "ECE,", "%", "seconds"]
 
 
 def test_numbers_have_two_digits_of_their_error():
@@ -472,7 +472,7 @@ def test_the_page_stands_alone_and_says_what_the_table_says(classes):
     assert "://" not in text
     assert read.count("svg") == 3
     for judge in compared.judges:
-        assert judge.label in read.text
+        assert judge.label[0].upper() + judge.label[1:] in read.text
         for cells in (compared.cells(judge), compared.differences(judge)[1:]):
             assert all(cell in read.text for cell in cells)
     assert compared.verdict() in read.text

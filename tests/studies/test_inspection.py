@@ -133,7 +133,7 @@ def test_without_a_test_part_there_is_nothing(frame):
     page(record)
 
 
-@pytest.mark.filterwarnings("ignore:`y` has fewer than 5 rows:leadline._checks.DataWarning")
+@pytest.mark.filterwarnings("ignore:fewer than 5 rows:leadline._checks.DataWarning")
 def test_lists_stay_short_where_rows_and_classes_are_many(monkeypatch):
     rng = np.random.default_rng(1)
     table = pd.DataFrame(

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 
-from leadline import DepthClassifier, InvalidArgumentError
+from leadline import DepthClassifier, InvalidArgumentError, TableEncoder
 from leadline.files.formats import Asked, learn_format, targets
 from leadline.files.records import Record, record_file
 from leadline.report.page import page
@@ -77,3 +77,14 @@ def test_a_row_of_a_class_that_was_not_trained_on_is_wrong(parts):
     for one in (record, again):
         assert any(line.startswith("test accuracy") for line in summarise(one))
         assert "Accuracy" in page(one)
+
+
+def test_the_settings_of_a_record_make_the_same_estimator():
+    """As the page has them, to be copied."""
+    frame = table(["b", "d"] * 20)
+    fmt = learn_format(frame, "y")
+    rows = split(frame, fmt, 0.2, 1)
+    estimator = DepthClassifier(**SMALL, max_iter=3, encoder=TableEncoder.of(fmt.encoding, ["a", "b"]), random_state=0)
+    settings = record_of(estimator.fit(rows.x, rows.y), rows, fmt, "t.csv").settings
+    assert settings is not None
+    assert DepthClassifier(**settings).get_params() == {**estimator.get_params(deep=False), "encoder": None}

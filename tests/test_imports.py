@@ -66,6 +66,7 @@ INSIDE = {
         "said",
         "encoder",
         "checks",
+        "saving",
         "base",
         "shuffling",
         "inspection",

@@ -10,12 +10,13 @@ from sklearn.utils import check_consistent_length
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_number, check_size
-from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.base import estimator
 from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
 from leadline.likelihoods import LIKELIHOODS, EitherNoiseLikelihood, GaussianLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import Mixture
+from leadline.plots import axes_or_new
 from leadline.training.problem import Problem, Units
 from leadline.training.trained import Trained
 
@@ -43,6 +44,17 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         rows).
     spread_ : a factor on the deviations from the mean prediction, for every target.
     others : those of `DepthClassifier`, but for the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from leadline import DepthRegressor
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> y = np.sin(2 * X[:, 0])
+    >>> reg = DepthRegressor(width=8, n_restarts=2, max_iter=200, random_state=0).fit(X, y)  # small, to be quick
+    >>> mean, std = reg.predict(X, return_std=True)
+    >>> mean.shape, std.shape, reg.predict_interval(X, coverage=0.9).shape
+    ((60,), (60,), (60, 2))
     """
 
     noise: str = "auto"
@@ -158,11 +170,27 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._at_levels(X, [0.5 - coverage / 2, 0.5 + coverage / 2])
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
-        """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated."""
+        """How much of the predictive distribution lies below y, row by row; uniform where the network is calibrated.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+
+        Returns:
+            Levels between 0 and 1, for every row (and target).
+        """
         return self._by_mixture(lambda mixture, y: self._as_y(mixture.cdf(y)), X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """ln p(y | x), row by row, in the units of y; of all targets together."""
+        """ln p(y | x), row by row, in the units of y; of all targets together.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+
+        Returns:
+            Nats, for every row.
+        """
         return self._by_mixture(Mixture.log_density, X, y) - np.sum(np.log(self.y_scale_))
 
     def _by_mixture(self, function: Callable[..., np.ndarray], X: Any, *y: Any) -> np.ndarray:
@@ -171,7 +199,12 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._said(lambda *rows: self._restarts.by_mixture(function, *rows), X, *y)
 
     def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
-        """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
+        """What is said of rows whose target is known, for the measures (`leadline.metrics`).
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+        """
         error, mixture, gaussian, level = self._by_mixture(Mixture.said_of, X, y).T
         shift = np.log(self.y_scale_)
         return metrics.OfNumbers(self.y_scale_ * error, mixture - shift, gaussian - shift, level, np.asarray(y, float))
@@ -190,7 +223,13 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._checked(X), self._units.targets(np.asarray(y, float))
 
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""
+        """The rows and the prediction, with bands for noise, weights and depth; one column, one target.
+
+        Args:
+            X: rows.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         x = self._raw(X)
         if x.shape[1] != 1:
             raise InvalidArgumentError(f"must have one column to draw the fit, got {x.shape[1]}.", "X")

@@ -37,9 +37,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     decimal : what begins the fraction of numbers that stand there as text, "." or ","; None: what the columns show.
     impute : whether missing values are filled in; otherwise they are refused.
 
-    Attributes of a fitted one: `encoding_` (its `columns`, with their levels and what replaces a missing value);
-    `left_out_`, why each other column is; `names_`, all columns in their order; `n_features_in_`,
-    `feature_names_in_`.
+    Attributes
+    ----------
+    encoding_ : its `columns`, with their levels and what replaces a missing value.
+    left_out_ : why each other column is.
+    names_ : all columns in their order.
+    n_features_in_, feature_names_in_ : of what it was fitted to.
 
     Examples
     --------

@@ -1,11 +1,13 @@
 """What MkDocs does for this site beside what `mkdocs.yml` says.
 
-The pages of the reference are made from what `leadline` exports, pages of docs/ that the navigation does not name are added to its end, and what
-documents link to elsewhere in the repository (a result, a source file) becomes a page or a file of the site.
+The pages of the reference are made from what `leadline` exports, pages of docs/ that the navigation does not name are
+added to its end, and what documents link to elsewhere in the repository (a result, a source file) becomes a page or a
+file of the site.
 """
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ GROUPS = {
     "studies": "Comparing",
     "_checks": "Errors and warnings",
 }
-"""Titles of the pages of the reference, by the rooms that the names come from; a room that is not here is called by its name."""
+"""Titles of the pages of the reference, by the rooms that the names come from; other rooms are called by their names."""
 
 AS_THEY_ARE = {".png", ".json", ".csv", ".md"}
 """Files of the repository that a browser shows, and pages; others are shown as code."""
@@ -65,45 +67,57 @@ def links(text: str, place: str) -> list[str]:
     return [os.path.normpath(os.path.join(os.path.dirname(place), target)) for target in found]
 
 
-def on_files(files: Files, config: Any) -> Files:
-    """Add what is not in docs/, and complete the navigation."""
-    asked = [one for file in files.documentation_pages() for one in links(file.content_string, f"docs/{file.src_uri}")]
+def from_repository(files: Files, config: Any, asked: list[str]) -> None:
+    """Add the places that documents link to, and what is linked to there."""
     while asked:
         place = asked.pop()
         uri, whole = in_site(place), ROOT / place
         if uri is None or not uri.startswith("repository/") or files.get_file_from_path(uri):
             continue
-        if whole.is_dir() and not (whole / "README.md").is_file():
-            names = sorted(one.name for one in whole.iterdir() if one.is_file() and one.suffix not in (".so", ".pyc"))
-            files.append(File.generated(config, uri, content="\n".join([f"# `{place}`", "", *(f"- `{n}`" for n in names)])))
-            continue
-        whole = whole / "README.md" if whole.is_dir() else whole
-        if whole.suffix not in AS_THEY_ARE:
-            text = f"# `{place}`\n\n````{whole.suffix[1:]}\n{whole.read_text()}\n````\n"
-            files.append(File.generated(config, uri, content=text))
-        elif whole.suffix == ".md":
+        if whole.is_dir() and (whole / "README.md").is_file():
+            whole /= "README.md"
+        if whole.suffix == ".md":
             _places[uri] = str(whole.relative_to(ROOT))
             files.append(File.generated(config, uri, content=whole.read_text()))
             asked += links(whole.read_text(), _places[uri])
-        else:
+        elif whole.suffix in AS_THEY_ARE:
             files.append(File.generated(config, uri, abs_src_path=str(whole)))
+        else:
+            files.append(File.generated(config, uri, content=f"# `{place}`\n\n{shown(whole)}\n"))
 
-    reference: list[Any] = []
+
+def shown(path: Path) -> str:
+    """A file as code, or what there is in a folder."""
+    if path.is_dir():
+        names = sorted(one.name for one in path.iterdir() if one.suffix in (".py", ".h", ".cpp"))
+        return "\n".join(f"- `{name}`" for name in names)
+    return f"````{path.suffix[1:]}\n{path.read_text()}\n````"
+
+
+def reference_pages() -> Iterator[tuple[str, str, str]]:
+    """Of each page of the reference its place, its title and its text."""
     for room, names in names_by_group().items():
-        title, uri = GROUPS.get(room, room), f"reference/{room.strip('_')}.md"
-        members = "      inherited_members: true\n" if room == "estimators" else ""
-        entries = [f"::: leadline.{name}\n    options:\n      heading_level: 2\n{members}" for name in names]
-        files.append(File.generated(config, uri, content="\n".join([f"# {title}", "", *entries])))
-        reference.append({title: uri})
+        inherited = "\n      inherited_members: true" if room == "estimators" else ""
+        entries = [f"::: leadline.{name}\n    options:\n      heading_level: 2{inherited}\n" for name in names]
+        title = GROUPS.get(room, room)
+        yield f"reference/{room.strip('_')}.md", title, "\n".join([f"# {title}", "", *entries])
     for name in leadline._MODULES:
-        text = f"# leadline.{name}\n\n::: leadline.{name}\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
-        files.append(File.generated(config, f"reference/{name}.md", content=text))
-        reference.append({f"leadline.{name}": f"reference/{name}.md"})
+        options = "    options:\n      show_root_heading: false\n      heading_level: 2\n"
+        yield f"reference/{name}.md", f"leadline.{name}", f"# leadline.{name}\n\n::: leadline.{name}\n{options}"
 
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what is not in docs/, and complete the navigation."""
+    pages = list(files.documentation_pages())
+    asked = [place for page in pages for place in links(page.content_string, f"docs/{page.src_uri}")]
+    from_repository(files, config, asked)
+    reference = []
+    for uri, title, text in reference_pages():
+        files.append(File.generated(config, uri, content=text))
+        reference.append({title: uri})
     listed = str(config.nav)
-    others = [file.src_uri for file in files.documentation_pages() if "/" not in file.src_uri]
-    others = [uri for uri in others if f"'{uri}'" not in listed]
-    config.nav = [*config.nav, *([{"More": sorted(others)}] if others else []), {"API reference": reference}]
+    others = sorted(page.src_uri for page in pages if f"'{page.src_uri}'" not in listed)
+    config.nav = [*config.nav, *([{"More": others}] if others else []), {"API reference": reference}]
     return files
 
 

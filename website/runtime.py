@@ -1,4 +1,7 @@
-"""For mkdocstrings, which reads the source: what is only known once it has run, and the estimators' docstrings in the style of all others."""
+"""For mkdocstrings, which reads the source: what is known only once it has run.
+
+And the estimators' docstrings, whose sections are scikit-learn's, in the style of all others.
+"""
 
 import inspect
 import re
@@ -11,10 +14,13 @@ ENTRY = re.compile(r"^(\w[\w, ]*) : ", re.MULTILINE)
 
 
 def as_others_are(docstring: str) -> str:
-    """A docstring with sections as scikit-learn has them, `name : what it is`, with sections as all others here have them."""
+    """With the sections that all other docstrings have, instead of `name : what it is` under a ruled heading."""
 
     def rewritten(section: re.Match[str]) -> str:
         title, body = section.groups()
+        if title == "Attributes":  # a list: for a section of them, all must be attributes in the source
+            entries = re.sub(r"\n +", " ", ENTRY.sub(lambda one: f"- **`{one[1]}`** – ", body.strip("\n")))
+            return f"**Attributes once it is fitted:**\n\n{entries}\n\n"
         lines = ENTRY.sub(r"\1: ", body.strip("\n")).splitlines()
         return "\n".join([f"{title}:", *(f"    {line}".rstrip() for line in lines), "", ""])
 

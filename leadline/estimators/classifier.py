@@ -34,17 +34,23 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
     Attributes
     ----------
     classes_ : in the order of the columns of `predict_proba`.
-    depth_pmf_, depth_mean_, depth_std_, depth_mode_, depth_support_ : q(L), the mixture over the restarts.
-    free_energy_, free_energy_terms_ : nats, all training rows, at temperature 1.
+    depth_pmf_ : q(L), the mixture over the restarts, for L = 0, 1, ...
+    depth_mean_ : E[L] under it.
+    depth_std_ : its standard deviation.
+    depth_mode_ : its most probable depth.
+    depth_support_ : the lowest and the highest depth with mass.
+    free_energy_ : nats, all training rows, at temperature 1.
+    free_energy_terms_ : its terms, by name.
     history_ : arrays [epochs, restarts] by name; `history_.to_frame()` is a table.
     n_iter_ : the epochs done.
     interrupted_ : whether the training was ended before its time, by a callback or in the command line.
     fit_seconds_ : not in a model file.
-    n_features_in_, feature_names_in_ : of the rows that it was fitted to.
+    n_features_in_ : columns of what it was fitted to.
+    feature_names_in_ : their names, where they have any.
     encoder_ : what turns frames into numbers; None where it was fitted to an array.
     validation_nll_ : for every temperature tried, where one was chosen.
-    restart_shares_, restart_temperatures_ : of each restart in a prediction, as the rows held out say; equal shares
-        where there were none. By these shares, the mean is `temperature_`.
+    restart_shares_ : of each restart in a prediction, as the rows held out say; equal ones where there were none.
+    restart_temperatures_ : what each restart was trained at; by these shares, the mean is `temperature_`.
     spread_ : of all restarts together, as these rows say: the probabilities are softened to p^(1 / spread).
     held_out_nll_ : nats per row that was held out, as calibrated; None where there were none.
 

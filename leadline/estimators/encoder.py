@@ -42,7 +42,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     encoding_ : its `columns`, with their levels and what replaces a missing value.
     left_out_ : why each other column is.
     names_ : all columns in their order.
-    n_features_in_, feature_names_in_ : of what it was fitted to.
+    n_features_in_ : how many there are.
+    feature_names_in_ : the same names, where a frame had them.
 
     Examples
     --------

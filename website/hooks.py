@@ -28,7 +28,7 @@ GROUPS = {
     "studies": "Comparing",
     "_checks": "Errors and warnings",
 }
-"""Titles of the pages of the reference, by the rooms that the names come from; other rooms are called by their names."""
+"""Titles of the pages of the reference, by the rooms that the names come from; others are called by their names."""
 
 AS_THEY_ARE = {".png", ".json", ".csv", ".md"}
 """Files of the repository that a browser shows, and pages; others are shown as code."""

@@ -2,8 +2,8 @@
 
     python benchmarks/how_it_works.py [--out docs] [--epochs 5000]
 
-The spiral of omega 10 (seed 1), the recipe `leadline`. First what the unbounded network is; then how q(L) moves while one
-network learns, and what a step costs at every depth; then the free energy of networks of a fixed depth, by its parts.
+The spiral of omega 10 (seed 1), the recipe `leadline`. First what the unbounded network is; then how q(L) moves while
+one network learns, and what a step costs at every depth; then the free energy of fixed depths, by its parts.
 """
 
 import argparse

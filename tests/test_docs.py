@@ -55,12 +55,12 @@ def numbers(printed):
 
 def elided(printed, said):
     """Of what was printed as many lines as are said before a line of dots, and as many as after it."""
-    lines, shown = printed.splitlines(keepends=True), said.splitlines()
-    if "..." not in shown:
+    lines, shown = printed.splitlines(keepends=True), said.splitlines(keepends=True)
+    dots = [i for i, line in enumerate(shown) if line.strip() == "..."]
+    if not dots:
         return printed
-    before = shown.index("...")
-    after = len(shown) - before - 1
-    return "".join([*lines[:before], "...\n", *lines[len(lines) - after :]])
+    after = len(shown) - dots[0] - 1
+    return "".join([*lines[: dots[0]], shown[dots[0]], *lines[len(lines) - after :]])
 
 
 def check_printed(printed, said, where):

@@ -136,8 +136,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Every public name is in the reference."""
+    """Every public name is in the reference, with a word about it."""
+    names = [name for group in names_by_group().values() for name in group]
     pages = "".join(page.read_text() for page in Path(config.site_dir, "reference").rglob("*.html"))
-    missing = [name for names in names_by_group().values() for name in names if f'id="leadline.{name}"' not in pages]
-    if missing:
+    if missing := [name for name in names if f'id="leadline.{name}"' not in pages]:
         raise PluginError(f"the reference lacks {', '.join(missing)}")
+    if silent := [name for name in names if not getattr(leadline, name).__doc__]:
+        raise PluginError(f"there is no docstring of {', '.join(silent)}")

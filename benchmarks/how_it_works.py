@@ -157,7 +157,8 @@ def main() -> None:
     figure.savefig(arguments.out / "how-it-works-network.png", dpi=110)
     for name, draw in (("learning", draw_learning), ("free-energy", draw_free_energy)):
         figure = Figure(figsize=(11, 4), layout="constrained")
-        draw(*figure.subplots(1, 2), arguments.epochs)
+        left, right = figure.subplots(1, 2)
+        draw(left, right, arguments.epochs)
         figure.savefig(arguments.out / f"how-it-works-{name}.png", dpi=110)
 
 

@@ -83,7 +83,7 @@ def run_command(command, folder):
     tools.mkdir(exist_ok=True)
     (tools / "leadline").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leadline "$@"\n')
     (tools / "leadline").chmod(0o755)
-    paths = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+    paths = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(
         command, shell=True, cwd=folder, env=os.environ | paths, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: spiral test test-all check-estimators lint types bench torture lowest wheel clean
+.PHONY: spiral test test-all check-estimators lint types bench torture lowest docs dist clean
 
 spiral: $(VENV)/installed
 	$(BIN)/leadline spiral --omega 10 --epochs 500 --out runs/spiral --force
@@ -41,11 +41,21 @@ lowest:
 	$(VENV)-lowest/bin/python -m pip check
 	$(VENV)-lowest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
-wheel: $(VENV)/developed
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+# The site, in site/: a broken link, a picture that is not there or a public name without a word about it fails
+docs:
+	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints/docs.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+
+# What would be uploaded, in dist/, tried in an empty environment (docs/releasing.md)
+dist:
+	test -x $(VENV)-release/bin/python || $(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[release]"
+	$(VENV)-release/bin/python -m tests.distribution --out dist
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest dist runs .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-docs $(VENV)-release site dist runs .pytest_cache .ruff_cache
 
 # Two marker files: users of `make spiral` need not wait for the developers' tools. Installing builds the engine.
 ENGINE := $(filter-out %.so,$(wildcard leadline/backend/native/*.*)) hatch_build.py

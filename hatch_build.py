@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import platform_tags
 
 BUILD = Path(__file__).parent / "leadline" / "backend" / "native" / "build.py"
 
 
 class EngineHook(BuildHookInterface):
-    """Adds the engine's builds to a wheel, which then is one for this kind of machine."""
+    """Adds the engine's builds to a wheel, which then is one for this kind of machine, and for every Python there."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         try:
@@ -20,4 +21,7 @@ class EngineHook(BuildHookInterface):
             return
         build_data["artifacts"] += [str(path.relative_to(self.root)) for path in built]
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        # The engine is a library of C functions that knows nothing of Python. Which systems other than this one it runs
+        # on is for auditwheel to say (`make dist`), so it is not called a manylinux or musllinux wheel here.
+        machine = next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))
+        build_data["tag"] = f"py3-none-{machine}"

@@ -130,7 +130,7 @@ def train(sweep: Sweep, out: Path) -> None:
 
 
 def numbers_of(row: Row) -> dict[str, float]:
-    """What is compared; also the dispersion of q(L), and what the recipe minimises (the weight KL at its temperature)."""
+    """What is compared; also the dispersion of q(L), and what the recipe minimises (at its temperature)."""
     numbers = {}
     for name, text in row.items():
         try:

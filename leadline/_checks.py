@@ -26,6 +26,17 @@ class InvalidArgumentError(ValueError):
     """A wrong value given by the user; its message stands alone, without a traceback.
 
     With an `argument`, the message begins with its name, and whoever took it under another name says so (`naming`).
+
+    Args:
+        message: what is wrong, and what is allowed.
+        argument: its name, if the message is to begin with it.
+
+    Examples:
+        >>> from leadline import DepthClassifier
+        >>> DepthClassifier(width=0).fit([[0.0], [1.0]], [0, 1])
+        Traceback (most recent call last):
+            ...
+        leadline._checks.InvalidArgumentError: `width` must be a whole number of at least 1, got 0.
     """
 
     def __init__(self, message: str, argument: str = ""):
@@ -34,11 +45,26 @@ class InvalidArgumentError(ValueError):
 
 
 class DataWarning(UserWarning):
-    """Something about the rows that their owner would want to know."""
+    """Something about the rows that their owner would want to know.
+
+    Examples:
+        >>> import warnings
+        >>> from leadline import DataWarning, DepthClassifier
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", DataWarning)  # the rows are meant to be as they are
+        ...     clf = DepthClassifier(width=2, n_restarts=1, max_iter=2).fit([[0.0], [1.0]], [0, 1])
+    """
 
 
 class UnfinishedWarning(UserWarning):
-    """A model predicts whose training was cut off."""
+    """A model predicts whose training was cut off.
+
+    Examples:
+        >>> import warnings
+        >>> from leadline import UnfinishedWarning
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", UnfinishedWarning)  # predict with finished models alone
+    """
 
 
 _OURS = ("leadline", "sklearn", "numpy", "_collections_abc")

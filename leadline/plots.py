@@ -33,6 +33,15 @@ TERMS = {
 }
 
 
+def axes_or_new(ax: Axes | None) -> Axes:
+    """The axes to draw in."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
 def plot_depth(ax: Axes, pmf: np.ndarray, prior: np.ndarray | None = None) -> Axes:
     """q(L) as bars before the prior p(L), if there is one, over the depths that either gives more than one percent."""
     given = [pmf] if prior is None else [pmf, prior]

@@ -70,6 +70,7 @@ INSIDE = {
         "said",
         "encoder",
         "checks",
+        "saving",
         "base",
         "shuffling",
         "inspection",

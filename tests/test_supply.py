@@ -4,8 +4,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from leadline._version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -27,7 +30,7 @@ def ends(requirement):
 def test_every_dependency_has_two_ends():
     extras = [
         Requirement(text)
-        for name in ("dev", "parquet", "bench", "tensorboard", "mlflow")
+        for name in ("dev", "docs", "release", "parquet", "bench", "tensorboard", "mlflow")
         for text in PROJECT["optional-dependencies"][name]
     ]
     for requirement in NEEDED + extras:
@@ -42,11 +45,19 @@ def test_the_lowest_versions_are_the_lower_ends():
     assert {name: Version(version) for name, version in lowest.items() if name != "jaxlib"} == expected
 
 
-def test_the_developers_versions_are_in_the_ranges_and_are_versions_alone():
-    versions = {name.lower().replace("_", "-"): version for name, version in pinned("development.txt").items()}
-    developers = [Requirement(text) for text in PROJECT["optional-dependencies"]["dev"]]
+@pytest.mark.parametrize(("extra", "file"), [("dev", "development.txt"), ("docs", "docs.txt")])
+def test_the_developers_versions_are_in_the_ranges_and_are_versions_alone(extra, file):
+    versions = {name.lower().replace("_", "-"): version for name, version in pinned(file).items()}
+    developers = [Requirement(text) for text in PROJECT["optional-dependencies"][extra]]
     for requirement in NEEDED + developers:
         assert versions[requirement.name] in requirement.specifier, requirement
+
+
+def test_one_version_is_told():
+    """The package's, in the file for those who cite it, and the newest in the list of changes."""
+    said = __version__
+    assert re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M) == [said]
+    assert re.findall(r"^## (\d\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == said
 
 
 def test_every_licence_is_named():

@@ -14,7 +14,16 @@ from leadline.depth.base import N_DEPTHS, DepthDistribution, Pair, Start
 
 
 class CategoricalDepth(DepthDistribution):
-    """P(L) = softmax(logits) on 0 .. max_depth, uniform at first."""
+    """P(L) = softmax(logits) on 0 .. max_depth, uniform at first.
+
+    Args:
+        max_depth: the deepest depth that it can have.
+
+    Examples:
+        >>> from leadline import CategoricalDepth
+        >>> print(CategoricalDepth(max_depth=3).pmf(5).round(3))
+        [0.25 0.25 0.25 0.25 0.  ]
+    """
 
     name: ClassVar[str] = "categorical"
     colour: ClassVar[str] = "#117a5b"

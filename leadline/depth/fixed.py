@@ -10,7 +10,16 @@ from leadline.depth.base import N_DEPTHS, DepthDistribution
 
 
 class FixedDepth(DepthDistribution):
-    """All mass at one depth; nothing to learn."""
+    """All mass at one depth; nothing to learn.
+
+    Args:
+        depth: the number of hidden layers beyond the first.
+
+    Examples:
+        >>> from leadline import FixedDepth
+        >>> print(FixedDepth(2).pmf(4))
+        [0. 0. 1. 0.]
+    """
 
     depth: Int[Array, ""]
 

@@ -37,6 +37,19 @@ class NormalDepth(DepthDistribution):
       depth enters with mass 0, and all masses are continuous in loc and scale.
     - `integer` (the code behind the published figures): the window is widened to whole bins, floor(a) to ceil(b), and
       the masses are divided by their sum. The window's edges carry no gradient.
+
+    Args:
+        loc: mu_L, of the normal before it is cut.
+        scale: sigma_L, likewise.
+        lower_quantile: p_l, where the window begins.
+        upper_quantile: p_u, where it ends.
+        bounds: how its ends meet the bins.
+
+    Examples:
+        >>> from leadline import NormalDepth
+        >>> q = NormalDepth(1.5, 0.5, lower_quantile=0.025, upper_quantile=0.975)
+        >>> [round(float(p), 2) for p in q.pmf(4)]
+        [0.14, 0.72, 0.14, 0.0]
     """
 
     name: ClassVar[str] = "normal"
@@ -75,6 +88,7 @@ class NormalDepth(DepthDistribution):
 
     @property
     def scale(self) -> Float[Array, ""]:
+        """sigma_L."""
         return jax.nn.softplus(self.raw_scale)
 
     def unfrozen(self) -> "DepthDistribution":

@@ -22,6 +22,16 @@ class PoissonDepth(DepthDistribution):
     """Poisson(rate) on 0 .. u, renormalised.
 
     u is the smallest depth with CDF >= `upper_quantile`; it carries no gradient.
+
+    Args:
+        rate: lambda_L.
+        upper_quantile: p_u, where it is cut.
+
+    Examples:
+        >>> from leadline import PoissonDepth
+        >>> q = PoissonDepth(0.5, upper_quantile=0.95)
+        >>> [round(float(p), 3) for p in q.pmf(4)]
+        [0.615, 0.308, 0.077, 0.0]
     """
 
     name: ClassVar[str] = "poisson"
@@ -46,6 +56,7 @@ class PoissonDepth(DepthDistribution):
 
     @property
     def rate(self) -> Float[Array, ""]:
+        """lambda_L."""
         return jax.nn.softplus(self.raw_rate)
 
     def unfrozen(self) -> "DepthDistribution":

@@ -20,6 +20,7 @@ from leadline.backend.numerics import mean_and_scale
 from leadline.estimators.checks import as_arguments, check_parameters, check_targets, finite_array, warn_of_rows
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said
+from leadline.estimators.saving import model_file
 from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
@@ -29,6 +30,7 @@ from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
 from leadline.likelihoods import Likelihood
+from leadline.plots import axes_or_new
 from leadline.training.data import as_bytes
 from leadline.training.interruption import Interruption
 from leadline.training.loop import train
@@ -98,7 +100,11 @@ class DepthEstimator(Options, BaseEstimator):
             cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{inherited}", parameters)
 
     def settings(self, seed: int = 1) -> Settings:
-        """How it trains, before the recipe has its say."""
+        """How it trains, before the recipe has its say.
+
+        Args:
+            seed: what decides the weights and the noise.
+        """
         said = {one.name: getattr(self, name) for name, one in options("estimator").items()}
         return Settings(**said, own_length=self.early_stopping, seed=seed)
 
@@ -116,7 +122,7 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows that count, and how much."""
         before, self.encoder_ = getattr(self, "encoder_", None), None
         self.target_name_ = str(getattr(y, "name", None) or "") or None
-        check_targets(y, numbers=issubclass(self._likelihood, NumberLikelihood))
+        check_targets(y, numbers=self._likelihood.kind == "numbers")
         if is_frame(X):
             return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
         x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False, **options)
@@ -187,7 +193,13 @@ class DepthEstimator(Options, BaseEstimator):
 
     @abc.abstractmethod
     def problem(self, X: Any, y: Any, sample_weight: Any = None) -> Problem:
-        """What `fit` learns from such rows, which are checked."""
+        """What `fit` learns from such rows, which are checked.
+
+        Args:
+            X: rows.
+            y: their targets.
+            sample_weight: how much each row counts.
+        """
 
     def _problem(
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
@@ -301,6 +313,9 @@ class DepthEstimator(Options, BaseEstimator):
         Returns:
             Noise, weights and depth: for classes entropies in nats, which sum to that of `predict_proba`; for numbers
             variances, which sum to the square of the predicted deviation.
+
+        Args:
+            X: rows.
         """
 
         def of_rows(x: np.ndarray) -> np.ndarray:
@@ -317,12 +332,26 @@ class DepthEstimator(Options, BaseEstimator):
 
     @abc.abstractmethod
     def training_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Rows as the network itself takes them."""
+        """Rows as the network itself takes them.
+
+        Args:
+            X: rows.
+            y: their targets.
+        """
 
     def prune(self, X: Any, y: Any, *, tolerance: float = 0.01, most_probable_depth: bool = False) -> Pruning:
         """A smaller network whose predictions on X differ by less than `tolerance`, and what it costs on (X, y).
 
         The tolerance is for probabilities, or for means in predictive deviations (see `leadline.prune`).
+
+        Args:
+            X: rows to compare predictions on.
+            y: their targets, for the free energy.
+            tolerance: how much a prediction may change.
+            most_probable_depth: whether every restart keeps its most probable depth alone.
+
+        Returns:
+            The smaller models, and what the smaller size costs.
         """
         draws = {"n_samples": self._restarts.samples_each, "key": self._restarts.keys()}
         draws |= {"share": self.restart_shares_, "spread": self.spread_}
@@ -334,49 +363,33 @@ class DepthEstimator(Options, BaseEstimator):
 
         It holds numbers and JSON, no code. A callback, an optimiser or a schedule of one's own and a `random_state`
         that is not a number are left out.
+
+        Args:
+            path: of the file.
         """
         modelfile.write(path, self.model_file())
-
-    def _parameters(self) -> dict[str, Any]:
-        """As a model file holds them: what an encoder has learned is among what was fitted."""
-        said = self.get_params(deep=False)
-        return said if self.encoder is None else {**said, "encoder": self.encoder.options()}
 
     def model_file(self) -> bytes:
         """What `save` writes."""
         check_is_fitted(self)
-        tensors: modelfile.Tensors = {}
-        fitted: dict[str, Any] = {}
-        for name, value in vars(self).items():
-            if not name.endswith("_") or name in ("model_", "history_", "fit_seconds_"):
-                continue
-            if isinstance(value, TableEncoder):
-                fitted[name] = value.to_json()
-            elif isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
-                tensors[name] = value
-            elif isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
-                raise InvalidArgumentError(
-                    f"`y` has classes of the type {value.dtype}, which no model file holds; fit with text for them."
-                )
-            else:
-                fitted[name] = value.tolist() if isinstance(value, np.ndarray) else value
-        tensors |= {f"history.{name}": column for name, column in self.history_.items()}
-        config = {
-            "estimator": type(self).__name__,
-            "parameters": modelfile.describe_parameters(self._parameters(), tensors),
-            "fitted": fitted,
-            "model": modelfile.describe(self.model_, "model", tensors),
-        }
-        return modelfile.file_of(config, tensors)
+        return model_file(self)
 
     def plot_depth(self, ax: "Axes | None" = None) -> "Axes":
-        """The prior and the posterior of the depth."""
+        """The prior and the posterior of the depth.
+
+        Args:
+            ax: to draw in; new ones unless given.
+        """
         check_is_fitted(self)
         prior = np.asarray(run_model(self.model_, 0).depth_prior.pmf())
         return plots.plot_depth(axes_or_new(ax), self.depth_pmf_, prior)
 
     def plot_history(self, axes: "tuple[Axes, Axes] | None" = None) -> "tuple[Axes, Axes]":
-        """The free energy by its parts, and E[L] with its band, over the epochs."""
+        """The free energy by its parts, and E[L] with its band, over the epochs.
+
+        Args:
+            axes: two of them to draw in; new ones unless given.
+        """
         check_is_fitted(self)
         if axes is None:
             from matplotlib import pyplot
@@ -388,12 +401,3 @@ class DepthEstimator(Options, BaseEstimator):
 if DepthEstimator.__doc__:  # there are none with `python -OO`
     _HELP = (f"{name} : {one.metadata['help']}" for name, one in options("estimator").items())
     DepthEstimator.__doc__ = inspect.cleandoc(DepthEstimator.__doc__).replace("{options}", "\n".join(_HELP))
-
-
-def axes_or_new(ax: "Axes | None") -> "Axes":
-    """The axes to draw in."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot
-
-    return pyplot.subplots(layout="constrained")[1]

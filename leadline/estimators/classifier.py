@@ -9,10 +9,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_weights, tell
-from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.base import estimator
 from leadline.estimators.inspection import InspectedClasses
 from leadline.judged import OF_CLASSES
 from leadline.likelihoods import CategoricalLikelihood, Likelihood, get_likelihood
+from leadline.plots import axes_or_new
 from leadline.training.problem import Problem
 from leadline.training.trained import Trained
 
@@ -36,19 +37,38 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
     Attributes
     ----------
     classes_ : in the order of the columns of `predict_proba`.
-    depth_pmf_, depth_mean_, depth_std_, depth_mode_, depth_support_ : q(L), the mixture over the restarts.
-    free_energy_, free_energy_terms_ : nats, all training rows, at temperature 1.
+    depth_pmf_ : q(L), the mixture over the restarts, for L = 0, 1, ...
+    depth_mean_ : E[L] under it.
+    depth_std_ : its standard deviation.
+    depth_mode_ : its most probable depth.
+    depth_support_ : the lowest and the highest depth with mass.
+    free_energy_ : nats, all training rows, at temperature 1.
+    free_energy_terms_ : its terms, by name.
     history_ : arrays [epochs, restarts] by name; `history_.to_frame()` is a table.
     n_iter_ : the epochs done.
     interrupted_ : whether the training was ended before its time, by a callback or in the command line.
     fit_seconds_ : not in a model file.
-    n_features_in_, feature_names_in_ : of the rows that it was fitted to.
+    n_features_in_ : columns of what it was fitted to.
+    feature_names_in_ : their names, where they have any.
     encoder_ : what turns frames into numbers; None where it was fitted to an array.
     validation_nll_ : for every temperature tried, where one was chosen.
-    restart_shares_, restart_temperatures_ : of each restart in a prediction, as the rows held out say; equal shares
-        where there were none. By these shares, the mean is `temperature_`.
+    restart_shares_ : of each restart in a prediction, as the rows held out say; equal ones where there were none.
+    restart_temperatures_ : what each restart was trained at; by these shares, the mean is `temperature_`.
     spread_ : of all restarts together, as these rows say: the probabilities are softened to p^(1 / spread).
     held_out_nll_ : nats per row that was held out, as calibrated; None where there were none.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from leadline import DepthClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = DepthClassifier(width=8, n_restarts=2, max_iter=200, random_state=0).fit(X, y)  # small, to be quick
+    >>> clf.score(X, y) > 0.9
+    True
+    >>> clf.predict_proba(X).shape
+    (150, 3)
+    >>> round(float(clf.depth_pmf_.sum()), 3)  # q(L) is a distribution over the depths
+    1.0
     """
 
     likelihood: Any = CategoricalLikelihood.name
@@ -89,16 +109,37 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         self.classes_ = problem.about["classes"]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths."""
+        """Probabilities of the classes (eq. 10), the mean over restarts, weight samples and depths.
+
+        Args:
+            X: rows.
+
+        Returns:
+            [rows, classes], in the order of `classes_`.
+        """
         probabilities = self._said(lambda x: self._restarts.moments(x).astype(float), X)
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Their logarithms."""
+        """The logarithms of `predict_proba`.
+
+        Args:
+            X: rows.
+
+        Returns:
+            [rows, classes].
+        """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of every row."""
+        """The most probable class of every row.
+
+        Args:
+            X: rows.
+
+        Returns:
+            Of every row its class, as `fit` was given it.
+        """
         most_probable = self.predict_proba(X).argmax(axis=1)
         return self.classes_[most_probable]
 
@@ -114,7 +155,12 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
 
     def said_of(self, X: Any, y: Any) -> metrics.OfClasses:
         """What is said of rows, for the measures (`leadline.metrics`); those of a class that it was not trained on
-        count as wrong."""
+        count as wrong.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+        """
         probabilities, y = self.predict_proba(X), np.asarray(y)
         known = np.isin(y, self.classes_)
         if not known.all():
@@ -126,11 +172,23 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         return OF_CLASSES[self.model_.likelihood.judged](probabilities, places)
 
     def plot_reliability(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """Accuracy against confidence on rows that were not trained on."""
+        """Accuracy against confidence on rows that were not trained on.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         return plots.plot_reliability(axes_or_new(ax), *metrics.reliability(self.predict_proba(X), self._labels(y)))
 
     def plot_decision(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """The rows over what the network makes of their plane; X must have two columns."""
+        """The rows over what the network makes of their plane; X must have two columns.
+
+        Args:
+            X: rows.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         x = self._raw(X)
         if x.shape[1] != 2:
             raise InvalidArgumentError(f"must have two columns to draw its plane, got {x.shape[1]}.", "X")

@@ -37,9 +37,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     decimal : what begins the fraction of numbers that stand there as text, "." or ","; None: what the columns show.
     impute : whether missing values are filled in; otherwise they are refused.
 
-    Attributes of a fitted one: `encoding_` (its `columns`, with their levels and what replaces a missing value);
-    `left_out_`, why each other column is; `names_`, all columns in their order; `n_features_in_`,
-    `feature_names_in_`.
+    Attributes
+    ----------
+    encoding_ : its `columns`, with their levels and what replaces a missing value.
+    left_out_ : why each other column is.
+    names_ : all columns in their order.
+    n_features_in_ : how many there are.
+    feature_names_in_ : the same names, where a frame had them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from leadline import TableEncoder
+    >>> table = pd.DataFrame({"size": [2.0, None, 4.0, 8.0], "colour": ["red", "red", "blue", "blue"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['size', 'colour=blue', 'colour=red']
+    >>> encoder.transform(table)[1]
+    array([4., 0., 1.])
     """
 
     def __init__(
@@ -120,7 +135,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return x
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the numbers: `colour=red`, `when time of year sin`."""
+        """The names of the numbers: `colour=red`, `when time of year sin`.
+
+        Args:
+            input_features: the names of the columns, if they are to be checked.
+        """
         check_is_fitted(self)
         if input_features is not None and tuple(input_features) != self.names_:
             raise InvalidArgumentError(f"must be the names of the columns, {some(self.names_)}.", "input_features")
@@ -134,7 +153,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @staticmethod
     def of(encoding: Encoding, names: Sequence[str]) -> "TableEncoder":
-        """One that has learned this of a frame with such columns."""
+        """One that has learned this of a frame with such columns.
+
+        Args:
+            encoding: what it has learned.
+            names: of all columns of the frame, in their order.
+        """
         encoder: Any = TableEncoder()
         encoder.encoding_, encoder.names_ = encoding, tuple(names)
         encoder.feature_names_in_, encoder.n_features_in_ = np.array(encoder.names_, object), len(encoder.names_)
@@ -146,7 +170,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @staticmethod
     def from_json(content: Any) -> "TableEncoder":
-        """What `to_json` said, checked."""
+        """What `to_json` said, checked.
+
+        Args:
+            content: of such a file.
+        """
         given = dict(content)
         names = given.pop("names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

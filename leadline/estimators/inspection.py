@@ -3,7 +3,6 @@
 import abc
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from leadline import metrics, plots, prediction_plots
 from leadline._checks import InvalidArgumentError, check_integer
-from leadline.estimators.base import DepthEstimator, axes_or_new
+from leadline.estimators.base import DepthEstimator
 from leadline.estimators.encoder import frame_of, is_frame
-from leadline.estimators.shuffling import chosen, givers, grid_of, in_calls, place_of, replaced, standard_error
+from leadline.estimators.shuffling import (
+    Dependence,
+    Importance,
+    chosen,
+    givers,
+    grid_of,
+    in_calls,
+    place_of,
+    replaced,
+    standard_error,
+)
 from leadline.judged import inside
+from leadline.plots import axes_or_new
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -35,55 +45,6 @@ SURE = 0.9, 0.99
 
 MORE_DATA, NO_DATA = "more data like this would help", "no data will help"
 LOOK = "it was sure, and wrong: look at the row"
-
-
-@dataclass(frozen=True)
-class Importance:
-    """By how much the NLL of rows rises, in nats per row, when the values of a column change places."""
-
-    columns: list[str]
-    increase: np.ndarray
-    error: np.ndarray
-    """Standard errors, for other rows of the kind and other shuffles."""
-    n_rows: int
-    n_repeats: int
-
-    def to_frame(self) -> "pandas.DataFrame":
-        """The most important column first."""
-        import pandas
-
-        table = pandas.DataFrame({"column": self.columns, "importance": self.increase, "error": self.error})
-        return table.sort_values("importance", ascending=False, ignore_index=True, kind="stable")
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """What is predicted on average over rows if all of them had this value in a column, and then that."""
-
-    column: str
-    values: np.ndarray
-    outputs: list[str]
-    """The classes, or the targets."""
-    mean: np.ndarray
-    """[values, outputs]: probabilities, or numbers in the units of the target."""
-    deviation: np.ndarray
-    """Of the means of single networks, draws of the weights and depths; the noise is not in it."""
-    in_order: bool
-    """Whether the values are numbers or times; else they are categories."""
-
-    def plain_values(self) -> list[Any]:
-        """Numbers, and text for all else: days of times."""
-        if self.in_order:
-            return [float(v) if isinstance(v, int | float | np.number) else str(v)[:10] for v in self.values]
-        return [str(value) for value in self.values]
-
-    def to_frame(self) -> "pandas.DataFrame":
-        """A line for each value and output."""
-        import pandas
-
-        n = len(self.outputs)
-        named = {self.column: np.repeat(self.values, n), "output": self.outputs * len(self.values)}
-        return pandas.DataFrame({**named, "mean": self.mean.ravel(), "deviation": self.deviation.ravel()})
 
 
 def verdict(noise: float, weights: float, depth: float, missed: bool) -> str:
@@ -106,7 +67,13 @@ class Inspected(DepthEstimator):
     @abc.abstractmethod
     def tell(self, X: Any, y: Any, said: Any = None) -> dict[str, np.ndarray]:
         """Of every row the truth, the prediction and how sure it is, the NLL, the parts of the uncertainty, and whether
-        it was `missed` surely; `said` is what `said_of` gives, where that is known."""
+        it was `missed` surely; `said` is what `said_of` gives, where that is known.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            said: what `said_of` gives for them, where that is known.
+        """
 
     def importance(self, X: Any, y: Any, *, n_repeats: int | None = None) -> Importance:
         """How much the prediction of rows rests on every column: by how much their NLL rises when it is shuffled.
@@ -115,7 +82,8 @@ class Inspected(DepthEstimator):
         most MOST_ROWS are taken. The standard errors take in both the rows and the values that they are given.
 
         Args:
-            X, y: rows and targets.
+            X: rows that were not trained on.
+            y: their targets.
             n_repeats: how many other values every row is given; from 1 to 10 unless given, so that 20,000 rows or so
                 are predicted.
 
@@ -200,8 +168,9 @@ class Inspected(DepthEstimator):
         number outside the 99 % interval) should be looked at.
 
         Args:
-            X, y: rows and targets.
-            n: how many of each.
+            X: rows.
+            y: their targets.
+            n: how many.
 
         Returns:
             A line for each, by the index of X: why it is there, what `tell` says of it, and a verdict.
@@ -221,12 +190,24 @@ class Inspected(DepthEstimator):
         return np.arange(len(y))
 
     def plot_importance(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """The rise of the NLL for every column that is shuffled, the most important on top."""
+        """The rise of the NLL for every column that is shuffled, the most important on top.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         said = self.importance(X, y)
         return prediction_plots.plot_importance(axes_or_new(ax), said.columns, said.increase, said.error)
 
     def plot_partial_dependence(self, X: Any, column: int | str, ax: "Axes | None" = None) -> "Axes":
-        """The mean prediction against the value of a column, with a band of two deviations of single networks."""
+        """The mean prediction against the value of a column, with a band of two deviations of single networks.
+
+        Args:
+            X: rows.
+            column: by name or by place.
+            ax: to draw in; new ones unless given.
+        """
         said = self.partial_dependence(X, column)
         some_outputs = prediction_plots.moving([said.mean])
         return prediction_plots.plot_dependence(
@@ -239,7 +220,12 @@ class Inspected(DepthEstimator):
         )
 
     def plot_uncertainty(self, X: Any, ax: "Axes | None" = None) -> "Axes":
-        """The uncertainty of every row by its parts, the most certain row first."""
+        """The uncertainty of every row by its parts, the most certain row first.
+
+        Args:
+            X: rows.
+            ax: to draw in; new ones unless given.
+        """
         parts = self.uncertainty(X)
         if parts.noise.ndim > 1:
             raise InvalidArgumentError(f"`plot_uncertainty` draws one target, got {parts.noise.shape[1]}.")
@@ -275,12 +261,24 @@ class InspectedClasses(Inspected):
         return about | {"noise": parts.noise, "weights": parts.weights, "depth": parts.depth, "missed": missed}
 
     def plot_confusion(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """How many rows of each class are taken for each."""
+        """How many rows of each class are taken for each.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         said = self.said_of(X, y)
         return prediction_plots.plot_confusion(axes_or_new(ax), metrics.confusion(*said), self._answers(X)[0])
 
     def plot_roc(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """Rows of a class that are found against others that are taken for it, for every class against the rest."""
+        """Rows of a class that are found against others that are taken for it, for every class against the rest.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         said, names = self.said_of(X, y), list(map(str, self.classes_))
         return prediction_plots.plot_roc(axes_or_new(ax), said.probabilities, said.y, names)
 
@@ -317,19 +315,38 @@ class InspectedNumbers(Inspected):
             raise InvalidArgumentError(f"must be one number for every row, got {np.size(self.y_mean_)} targets.", "y")
 
     def plot_predictions(self, X: Any, y: Any, ax: "Axes | None" = None, coverage: float = 0.9) -> "Axes":
-        """What is predicted against what is true, with intervals that hold so much."""
+        """What is predicted against what is true, with intervals that hold so much.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+            coverage: of the intervals, between 0 and 1.
+        """
         self._check_one_target()
         low, high = self.predict_interval(X, coverage).T
         given = np.asarray(y, float), self.predict(X), low, high
         return prediction_plots.plot_predictions(axes_or_new(ax), *given, coverage=coverage)
 
     def plot_residuals(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """True less predicted values against the predicted ones."""
+        """True less predicted values against the predicted ones.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         self._check_one_target()
         return prediction_plots.plot_residuals(axes_or_new(ax), np.asarray(y, float), self.predict(X))
 
     def plot_coverage(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """The share of rows inside central intervals against their level, on rows that were not trained on."""
+        """The share of rows inside central intervals against their level, on rows that were not trained on.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         levels, said = np.linspace(0.05, 0.95, 19), self.said_of(X, y)
         observed = np.array([inside(said, level).mean() for level in levels])
         return plots.plot_coverage(axes_or_new(ax), levels, observed, len(said.level))

@@ -41,6 +41,13 @@ def load(path: str | os.PathLike[str]) -> DepthClassifier | DepthRegressor:
     Returns:
         An estimator with the same predictions, to the bit. What was fitted to a raw table takes raw tables: frames with
         these columns, in any order.
+
+    Examples:
+        >>> from leadline import DepthClassifier, load
+        >>> clf = DepthClassifier(width=4, n_restarts=1, max_iter=5).fit([[-1.0], [1.0]] * 8, [0, 1] * 8)
+        >>> clf.save("small.safetensors")
+        >>> bool((load("small.safetensors").predict_proba([[0.5]]) == clf.predict_proba([[0.5]])).all())
+        True
     """
     record, folder = None, Path(path)
     if folder.is_dir():

@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_number, check_size
-from leadline.estimators.base import axes_or_new, estimator
+from leadline.estimators.base import estimator
 from leadline.estimators.inspection import InspectedNumbers
 from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
@@ -23,6 +23,7 @@ from leadline.likelihoods import (
     likelihoods_of,
 )
 from leadline.likelihoods.mixture import Mixture
+from leadline.plots import axes_or_new
 from leadline.training.problem import Problem, Units
 from leadline.training.trained import Trained
 
@@ -55,6 +56,17 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         rows).
     spread_ : a factor on the deviations from the mean prediction, for every target.
     others : those of `DepthClassifier`, but for the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from leadline import DepthRegressor
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> y = np.sin(2 * X[:, 0])
+    >>> reg = DepthRegressor(width=8, n_restarts=2, max_iter=200, random_state=0).fit(X, y)  # small, to be quick
+    >>> mean, std = reg.predict(X, return_std=True)
+    >>> mean.shape, std.shape, reg.predict_interval(X, coverage=0.9).shape
+    ((60,), (60,), (60, 2))
     """
 
     likelihood: Any = GAUSSIAN
@@ -185,12 +197,28 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
 
     def predict_cdf(self, X: Any, y: Any) -> np.ndarray:
         """How much of the predictive distribution lies at or below y, row by row; uniform where the network is
-        calibrated, but for counts, whose distribution has steps."""
+        calibrated, but for counts, whose distribution has steps.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+
+        Returns:
+            Levels between 0 and 1, for every row (and target).
+        """
         return self._by_mixture(lambda mixture, y: self._as_y(mixture.cdf(y)), X, y)
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """ln p(y | x), row by row, in the units of y; of all targets together. Of counts it is a probability, else a
-        density."""
+        density.
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+
+        Returns:
+            Nats, for every row.
+        """
         said = self._by_mixture(lambda mixture, y: mixture.log_density(y), X, y)
         return said - np.sum(np.log(self.y_scale_))
 
@@ -219,7 +247,12 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._said(lambda *rows: self._restarts.by_mixture(function, *rows), X, *y)
 
     def said_of(self, X: Any, y: Any) -> metrics.OfNumbers:
-        """What is said of rows whose target is known, for the measures (`leadline.metrics`)."""
+        """What is said of rows whose target is known, for the measures (`leadline.metrics`).
+
+        Args:
+            X: rows that were not trained on.
+            y: their targets.
+        """
         said = self._by_mixture(lambda mixture, y: mixture.said_of(y), X, y)
         of = OF_NUMBERS[self.model_.likelihood.judged]
         return of.of_units(said, np.asarray(y, float), self.y_scale_)
@@ -238,7 +271,13 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
         return self._checked(X), self._units.targets(np.asarray(y, float))
 
     def plot_fit(self, X: Any, y: Any, ax: "Axes | None" = None) -> "Axes":
-        """The rows and the prediction, with bands for noise, weights and depth; one column, one target."""
+        """The rows and the prediction, with bands for noise, weights and depth; one column, one target.
+
+        Args:
+            X: rows.
+            y: their targets.
+            ax: to draw in; new ones unless given.
+        """
         x = self._raw(X)
         if x.shape[1] != 1:
             raise InvalidArgumentError(f"must have one column to draw the fit, got {x.shape[1]}.", "X")

@@ -1,18 +1,71 @@
 """Arrays whose columns are shuffled or given one value, and what comes of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from leadline._checks import InvalidArgumentError
 from leadline._foreign import some
 
+if TYPE_CHECKING:
+    import pandas
+
 AT_ONCE = 4096
 """Rows that are predicted in one call."""
 
 GRID = 12
 """Values of a column that are tried, at most."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """By how much the NLL of rows rises, in nats per row, when the values of a column change places."""
+
+    columns: list[str]
+    increase: np.ndarray
+    error: np.ndarray
+    """Standard errors, for other rows of the kind and other shuffles."""
+    n_rows: int
+    n_repeats: int
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """The most important column first."""
+        import pandas
+
+        table = pandas.DataFrame({"column": self.columns, "importance": self.increase, "error": self.error})
+        return table.sort_values("importance", ascending=False, ignore_index=True, kind="stable")
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """What is predicted on average over rows if all of them had this value in a column, and then that."""
+
+    column: str
+    values: np.ndarray
+    outputs: list[str]
+    """The classes, or the targets."""
+    mean: np.ndarray
+    """[values, outputs]: probabilities, or numbers in the units of the target."""
+    deviation: np.ndarray
+    """Of the means of single networks, draws of the weights and depths; the noise is not in it."""
+    in_order: bool
+    """Whether the values are numbers or times; else they are categories."""
+
+    def plain_values(self) -> list[Any]:
+        """Numbers, and text for all else: days of times."""
+        if self.in_order:
+            return [float(v) if isinstance(v, int | float | np.number) else str(v)[:10] for v in self.values]
+        return [str(value) for value in self.values]
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A line for each value and output."""
+        import pandas
+
+        n = len(self.outputs)
+        named = {self.column: np.repeat(self.values, n), "output": self.outputs * len(self.values)}
+        return pandas.DataFrame({**named, "mean": self.mean.ravel(), "deviation": self.deviation.ravel()})
 
 
 def chosen(n: int, most: int, among: np.ndarray | None = None) -> np.ndarray:

@@ -15,18 +15,33 @@ from leadline.network.layers import Draw
 
 
 class FreeEnergy(eqx.Module):
-    """F[p, q] by its terms, in nats, for the whole data set."""
+    """F[p, q] by its terms, in nats, for the whole data set.
+
+    Examples:
+        >>> from leadline import FreeEnergy
+        >>> terms = FreeEnergy(expected_nll=100.0, depth_kl=0.5, weight_kl=40.0)
+        >>> terms.total, terms.tempered(0.15)
+        (140.5, 106.5)
+    """
 
     expected_nll: Float[AnyArray, "*runs"]
+    """E[-ln p(y | x, theta, L)], all rows together."""
     depth_kl: Float[AnyArray, "*runs"]
+    """KL[q(L) || p(L)]."""
     weight_kl: Float[AnyArray, "*runs"]
+    """E of KL[q(theta | L) || p(theta | L)] over q(L)."""
 
     @property
     def total(self) -> Float[AnyArray, "*runs"]:
+        """F itself, at temperature 1."""
         return self.tempered(1.0)
 
     def tempered(self, temperature: float | Float[AnyArray, "*runs"]) -> Float[AnyArray, "*runs"]:
-        """The free energy with the weight KL multiplied by `temperature`."""
+        """The free energy with the weight KL multiplied by `temperature`.
+
+        Args:
+            temperature: 1 gives F itself, 0 leaves the weight KL out.
+        """
         if isinstance(temperature, float) and temperature == 0:  # leave it out: 0 times an infinite KL is not 0
             return self.expected_nll + self.depth_kl
         return self.expected_nll + self.depth_kl + temperature * self.weight_kl
@@ -52,8 +67,10 @@ def free_energy(
 
     Args:
         model: one run's model.
-        x, y: the batch.
-        key: of the draw; `draw` says of what.
+        x: the rows of the batch.
+        y: their targets.
+        key: of the draw.
+        draw: of `local` noise on the pre-activations, or of one sample of the `weights` for the whole batch.
         n_data: the size of the data set that the batch stands for; by default the batch itself.
         row_weight: the weight of each row, 0 for padding.
         highest: the depth to go to, at least the deepest with mass, which it is by default.
@@ -61,6 +78,17 @@ def free_energy(
     Returns:
         The terms of F, in nats. Where q(L) reaches further than the model stores layers, an error; inside `jax.jit`,
         which knows no numbers, NaN. Between compiled steps, `leadline.grow` stores more.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from leadline import CategoricalLikelihood, free_energy, init_models, run_model
+        >>> keys = jax.random.split(jax.random.key(0), 1)
+        >>> models = init_models(2, CategoricalLikelihood(2), width=4, capacity=4, key=keys)
+        >>> x, y = jnp.zeros((3, 2)), jnp.array([0, 1, 1])
+        >>> terms = free_energy(run_model(models, 0), x, y, key=jax.random.key(1))
+        >>> bool(terms.total == terms.expected_nll + terms.depth_kl + terms.weight_kl)
+        True
     """
     deepest: Any = check_fits("model", model.support()[1], model.capacity)
     if highest is not None and not is_traced(highest) and not is_traced(deepest) and highest < deepest:

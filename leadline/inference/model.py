@@ -29,15 +29,31 @@ def check_fits(name: str, highest: Int[AnyArray, "*runs"], capacity: int) -> Int
 
 
 class Model(Packable):
-    """All that is learned (network, likelihood, depth_posterior), and the depth prior, which is not."""
+    """All that is learned (network, likelihood, depth_posterior), and the depth prior, which is not.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models
+        >>> models = init_models(2, CategoricalLikelihood(3), capacity=4, key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> models.runs, models.capacity, models.network.width, models.likelihood.n_classes
+        ((2,), 4, 32, 3)
+    """
 
     network: UnboundedNetwork
+    """With q(theta)."""
     likelihood: Likelihood
+    """p(y | output)."""
     depth_posterior: DepthDistribution
+    """q(L)."""
     depth_prior: DepthDistribution
+    """p(L)."""
 
     def scheduled(self, share: Float[Array, ""]) -> "Model":
-        """The model with its likelihood as it is at a share of the recipe's schedules."""
+        """The model with its likelihood as it is at a share of the recipe's schedules.
+
+        Args:
+            share: of the training that is done.
+        """
         return eqx.tree_at(lambda model: model.likelihood, self, self.likelihood.scheduled(share))
 
     @property
@@ -46,7 +62,11 @@ class Model(Packable):
         return self.network.first.stack
 
     def some(self, runs: Any) -> "Model":
-        """Those of some runs, by their numbers or a slice."""
+        """Those of some runs, by their numbers or a slice.
+
+        Args:
+            runs: their numbers, or a slice.
+        """
         if backend().has_engine:  # where an index would be a program
             return jax.tree.map(lambda a: on_device(np.asarray(a)[runs]), self)
         check_threads()
@@ -54,6 +74,7 @@ class Model(Packable):
 
     @property
     def capacity(self) -> int:
+        """Hidden layers stored beyond the first."""
         return self.network.capacity
 
     @property
@@ -70,6 +91,21 @@ class Model(Packable):
 
 
 def run_model(models: Model, run: int) -> Model:
-    """One run's model out of a batch."""
+    """One run's model out of a batch.
+
+    Args:
+        models: with a leading axis of runs.
+        run: its number.
+
+    Returns:
+        The model, without that axis.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, run_model
+        >>> models = init_models(2, CategoricalLikelihood(3), key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> models.runs, run_model(models, 1).runs
+        ((2,), ())
+    """
     check_integer("run", run, 0, models.runs[0] - 1)
     return models.some(run)

@@ -37,6 +37,15 @@ def predict(models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Arra
     Returns:
         The likelihood's moments for every run and row: class probabilities [runs, rows, classes], or the mean and the
         mean square of the targets [runs, rows, 2, outputs].
+
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, predict
+        >>> models = init_models(1, CategoricalLikelihood(2), key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> key = jax.random.split(jax.random.key(0), 2)  # one for each restart
+        >>> predict(models, np.zeros((5, 1)), n_samples=10, key=key).shape  # restarts, rows, classes
+        (2, 5, 2)
     """
     x = check_asked(x, models, n_samples, key, own_rows=True)
     x = x.swapaxes(0, 1) if x.ndim == 3 else x
@@ -67,11 +76,24 @@ def log_likelihood(
     """ln p(y | x) under eq. 10: the log of the mean over weights and depths.
 
     Args:
-        models, x, n_samples, key: as for `predict`.
+        models: with a leading axis of runs, as `train` returns them.
+        x: rows.
         y: the targets.
+        n_samples: draws of the weights.
+        key: one for every run.
 
     Returns:
         Nats, for every run and row.
+
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, log_likelihood
+        >>> models = init_models(1, CategoricalLikelihood(2), key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> key = jax.random.split(jax.random.key(0), 2)  # one for each restart
+        >>> x, y = np.zeros((5, 1)), np.array([0, 1, 1, 0, 0])
+        >>> log_likelihood(models, x, y, n_samples=10, key=key).shape  # restarts, rows
+        (2, 5)
     """
     x = check_asked(x, models, n_samples, key)
     y = models.likelihood.check_targets("y", y, len(x))
@@ -105,6 +127,18 @@ class Uncertainty:
 
     For classes entropies in nats: noise = E[H(y | theta, L)], weights = I(y; theta | L), depth = I(y; L). For numbers
     variances: E[sigma^2], E_L Var_theta E[y | theta, L], Var_L E[y | L]. Restarts count as weights.
+
+    Args:
+        noise: what would stay if the network were known exactly.
+        weights: what networks of one depth disagree about.
+        depth: what networks of different depth disagree about.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import Uncertainty
+        >>> parts = Uncertainty(noise=np.array([0.25]), weights=np.array([0.125]), depth=np.array([0.0]))
+        >>> parts.total
+        array([0.375])
     """
 
     noise: np.ndarray
@@ -113,13 +147,18 @@ class Uncertainty:
     _index: ClassVar[Any] = None
 
     def of_rows(self, index: Any) -> "Uncertainty":
-        """The same, of rows that a frame calls so."""
+        """The same, of rows that a frame calls so.
+
+        Args:
+            index: that of the frame.
+        """
         named = replace(self)
         object.__setattr__(named, "_index", index)  # no field: it says nothing of the uncertainty
         return named
 
     @property
     def total(self) -> np.ndarray:
+        """The sum of the parts."""
         return self.noise + self.weights + self.depth
 
     def to_frame(self) -> "pandas.DataFrame":
@@ -146,12 +185,25 @@ def uncertainty(
     """The uncertainty of the restarts' common prediction, by its parts.
 
     Args:
-        models, x, n_samples, key: as for `predict`.
+        models: with a leading axis of runs, as `train` returns them.
+        x: rows.
+        n_samples: draws of the weights.
+        key: one for every run.
         share: of each restart in the prediction; all are equal unless given.
         spread: of the prediction, which stretches all parts alike; 1 unless given.
 
     Returns:
         Its parts, for every row.
+
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, uncertainty
+        >>> models = init_models(1, CategoricalLikelihood(2), key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> key = jax.random.split(jax.random.key(0), 2)  # one for each restart
+        >>> parts = uncertainty(models, np.zeros((5, 1)), n_samples=10, key=key)
+        >>> bool((parts.total <= np.log(2) + 1e-6).all())  # nats: no two classes have more
+        True
     """
     x = check_asked(x, models, n_samples, key)
     q = depth_masses(models)
@@ -285,12 +337,25 @@ def evaluate_free_energy(
     """The free energy of the whole data set at temperature 1, a mean over `n_samples` draws of the weights.
 
     Args:
-        models, n_samples, key: as for `predict`.
-        x, y: the rows; the runs may have rows of their own: x [runs, rows, in], y [runs, rows].
+        models: with a leading axis of runs, as `train` returns them.
+        x: rows [rows, in], or rows for every run [runs, rows, in].
+        y: their targets [rows] or [runs, rows].
         weight: a row counts as much as so many.
+        n_samples: draws of the weights.
+        key: one for every run.
 
     Returns:
         The terms of F, for every run.
+
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models, evaluate_free_energy
+        >>> models = init_models(1, CategoricalLikelihood(2), key=np.array([[0, 1], [0, 2]], np.uint32))
+        >>> key = jax.random.split(jax.random.key(0), 2)  # one for each restart
+        >>> x, y = np.zeros((5, 1)), np.array([0, 1, 1, 0, 0])
+        >>> evaluate_free_energy(models, x, y, n_samples=10, key=key).total.shape  # a number for each restart
+        (2,)
     """
     x = check_asked(x, models, n_samples, key, own_rows=True)
     check = models.likelihood.check_targets

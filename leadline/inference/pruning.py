@@ -50,7 +50,24 @@ def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
 
 
 def effective_width(model: Model) -> list[int]:
-    """The number of units that are used, for every layer of one model from f_0 to the deepest of the support."""
+    """The number of units that are used, for every layer of one model from f_0 to the deepest of the support.
+
+    Args:
+        model: one run's (see `run_model`).
+
+    Returns:
+        Of every layer so many.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, effective_width, run_model, train
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> y = (x[:, 0] > 0).astype(int)
+        >>> problem = Problem((x, y), (x, y), CategoricalLikelihood(2))
+        >>> models = train(problem, Settings(width=4, n_restarts=2, epochs=20)).model
+        >>> len(effective_width(run_model(models, 0))) >= 1  # units in use, layer by layer
+        True
+    """
     if model.runs:
         raise InvalidArgumentError("must be one run's model, got a batch of runs; use `run_model(models, 0)`.", "model")
     return effective_widths(jax.tree.map(lambda a: a[None], model))[0]
@@ -71,11 +88,21 @@ _strengths = jit_lightly(jax.vmap(lambda model: (unit_strength(model), model.sup
 
 @dataclass(frozen=True)
 class Pruning:
-    """A smaller model, and what the smaller size costs."""
+    """A smaller model, and what the smaller size costs.
+
+    Examples:
+        >>> from leadline import DepthClassifier
+        >>> X, y = [[-2.0], [-1.0], [1.0], [2.0]] * 10, [0, 0, 1, 1] * 10
+        >>> clf = DepthClassifier(width=8, n_restarts=2, max_iter=50, random_state=0).fit(X, y)
+        >>> pruning = clf.prune(X, y, tolerance=0.05)
+        >>> pruning.width <= 8, pruning.difference < 0.05
+        (True, True)
+    """
 
     model: Model
     """With the axis of runs that went in."""
     width: int
+    """Units of a layer that are left."""
     depth: int
     """The deepest hidden layer that is left."""
     difference: float
@@ -103,15 +130,31 @@ def prune(
 
     Args:
         models: the restarts of one fit, whose layers are dense: the tolerance is for their average.
-        x, y: rows to compare predictions on, and to evaluate the free energy.
+        x: rows to compare predictions on.
+        y: their targets, to evaluate the free energy.
         tolerance: on a class probability, or on a mean in predictive deviations.
         most_probable_depth: whether the q(L) of every restart becomes its mode; the difference is then measured against
             that network.
-        n_samples, key: as for `predict`.
-        share, spread: of the prediction that is to stay the same, as for `uncertainty`.
+        n_samples: draws of the weights.
+        key: one for every run.
+        share: of each restart in the prediction that is to stay the same; all are equal unless given.
+        spread: of that prediction; 1 unless given.
 
     Returns:
         The smaller models, and what the smaller size costs.
+
+    Examples:
+        >>> import jax
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, prune, train
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> y = (x[:, 0] > 0).astype(int)
+        >>> problem = Problem((x, y), (x, y), CategoricalLikelihood(2))
+        >>> models = train(problem, Settings(width=4, n_restarts=2, epochs=20)).model
+        >>> key = jax.random.split(jax.random.key(0), 2)  # one for each restart
+        >>> smaller = prune(models, x, y, n_samples=10, key=key)
+        >>> smaller.width <= 4, smaller.difference < 0.01
+        (True, True)
     """
     if not isinstance(models.network.first, Dense):
         raise InvalidArgumentError(f"must have dense layers, got {type(models.network.first).__name__}.", "models")

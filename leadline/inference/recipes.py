@@ -48,9 +48,18 @@ def _compiled(**options: Any) -> Any:
 class Recipe:
     """How a network is trained. Every ingredient is one field and can be changed alone: `dataclasses.replace(recipe,
     warm_up=0.5)`. `docs/recipes.md` explains each, and what it gives. A subclass may define `kl_factor` and
-    `rate_factor` otherwise, and add fields; it is then JAX that trains, and not the engine."""
+    `rate_factor` otherwise, and add fields; it is then JAX that trains, and not the engine.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from leadline import RECIPES, Settings
+        >>> patient = replace(RECIPES["leadline"], name="patient", epochs=20_000, warm_up=0.5)
+        >>> Settings(recipe=patient).recipe.name
+        'patient'
+    """
 
     name: str
+    """What records call it; a changed recipe needs one of its own."""
     temperature: float
     """Factor on the weight KL in the objective: 1 is the free energy, 0 leaves the weight KL out."""
     draw: Draw = _compiled()
@@ -84,9 +93,11 @@ class Recipe:
     decay_from: float = _compiled(default=1.0)
     """Share of the training from which the weights' learning rate falls to 0, along half a cosine."""
     learning_rate: float = 0.005
+    """Adam's rate for the weights."""
     depth_learning_rate: float = 0.0005
-    """Adam's rates for the weights and for the parameters of q(L)."""
+    """Adam's rate for the parameters of q(L)."""
     batch_size: int = 256
+    """Rows per step."""
     n_restarts: int = 1
     """Networks trained side by side on the same data, whose predictions are averaged."""
     epochs: int = 20_000
@@ -144,13 +155,21 @@ class Recipe:
         return ADAM if self.optimiser is None else self.optimiser
 
     def kl_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """How much of the temperature the weight KL has at a share of the training: min(1, share / warm_up)^power."""
+        """How much of the temperature the weight KL has at a share of the training: min(1, share / warm_up)^power.
+
+        Args:
+            share: of the training that is done, 0 to 1.
+        """
         if self.warm_up == 0:
             return jnp.ones_like(share)
         return jnp.clip(share / self.warm_up, 0, 1) ** self.warm_up_power
 
     def rate_factor(self, share: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """What is left of the learning rate: 1 until `decay_from`, then half a cosine down to 0; or the schedule."""
+        """What is left of the learning rate: 1 until `decay_from`, then half a cosine down to 0; or the schedule.
+
+        Args:
+            share: of the training that is done, 0 to 1.
+        """
         if self.schedule is not None:
             return self.schedule(share)
         if self.decay_from == 1:
@@ -159,7 +178,11 @@ class Recipe:
         return 0.5 * (1 + jnp.cos(jnp.pi * decayed))
 
     def by_restart(self, n_restarts: int) -> "list[Recipe]":
-        """What each restart is trained by, where they differ; else the one recipe of all."""
+        """What each restart is trained by, where they differ; else the one recipe of all.
+
+        Args:
+            n_restarts: how many there are.
+        """
         loc, scale = self.initial_depth
         if self.kinds:
             each = [self.kinds[i % len(self.kinds)] for i in range(n_restarts)]
@@ -179,7 +202,11 @@ class Recipe:
         return Recipe("", temperature=float(self.temperature > 0), **kept)
 
     def suited(self, likelihood: "Likelihood | type[Likelihood]") -> "Recipe":
-        """The recipe for such targets: with the likelihood's own changes, but for what its user has changed."""
+        """The recipe for such targets: with the likelihood's own changes, but for what its user has changed.
+
+        Args:
+            likelihood: of the targets.
+        """
         changes = likelihood.recipe_changes.get(self.name, {})
         untouched = [name for name in changes if getattr(self, name) == getattr(RECIPES.get(self.name, self), name)]
         return replace(self, **{name: changes[name] for name in untouched})
@@ -243,6 +270,13 @@ TABLE = replace(
 the choosing half of the tables of docs/tables.md."""
 
 RECIPES = {recipe.name: recipe for recipe in (LEADLINE, TABLE, PUBLISHED, WRITTEN)}
+"""The recipes by their names.
+
+Examples:
+    >>> from leadline import RECIPES
+    >>> RECIPES["published"].temperature, RECIPES["written"].temperature
+    (0.0, 1.0)
+"""
 
 TEMPERATURES = (0.05, 0.15, 0.4, 1.0)
 """What `temperature="auto"` chooses from."""

@@ -19,6 +19,14 @@ class Likelihood(eqx.Module):
 
     Beside it stands all that depends on what is predicted: how targets are checked and scaled, what a prediction is,
     how uncertain it is, and by which measures it is judged.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import CategoricalLikelihood
+        >>> likelihood = CategoricalLikelihood(2)
+        >>> output, y = jnp.array([[0.0, 0.0], [0.0, 2.0]]), jnp.array([0, 1])
+        >>> [round(float(one), 3) for one in likelihood.log_prob(output, y)]
+        [-0.693, -0.127]
     """
 
     registry: ClassVar[Registry] = LIKELIHOODS
@@ -62,48 +70,99 @@ class Likelihood(eqx.Module):
 
     @abc.abstractmethod
     def log_prob(self, output: Float[Array, "*batch out"], y: Shaped[Array, "..."]) -> Float[Array, "*batch"]:
-        """ln p(y | output), a number per data point."""
+        """ln p(y | output), a number per data point.
+
+        Args:
+            output: what the network puts out, a row per data point.
+            y: the targets.
+        """
 
     @abc.abstractmethod
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
-        """What is averaged over weights and depths to predict (eq. 10)."""
+        """What is averaged over weights and depths to predict (eq. 10).
+
+        Args:
+            output: what the network puts out, a row per data point.
+        """
 
     @abc.abstractmethod
     def noise(self, output: Float[Array, "*batch out"]) -> Float[Array, "..."]:
-        """What stays uncertain when weights and depth are known: an entropy in nats, or a variance per output."""
+        """What stays uncertain when weights and depth are known: an entropy in nats, or a variance per output.
+
+        Args:
+            output: what the network puts out, a row per data point.
+        """
 
     @abc.abstractmethod
     def uncertainty(self, moments: np.ndarray) -> np.ndarray:
-        """That of a prediction, from its averaged moments, in the units of `noise`."""
+        """That of a prediction, from its averaged moments, in the units of `noise`.
+
+        Args:
+            moments: means over weights and depths.
+        """
 
     @abc.abstractmethod
     def widened(self, moments: np.ndarray, spread: np.ndarray) -> np.ndarray:
-        """The averaged moments of a prediction that is so much wider."""
+        """The averaged moments of a prediction that is so much wider.
+
+        Args:
+            moments: means over weights and depths.
+            spread: how many times as wide.
+        """
 
     @abc.abstractmethod
     def change(self, expected: np.ndarray, got: np.ndarray, spread: np.ndarray) -> float:
         """How much a prediction of such a spread has changed, at most, from the moments before and after (see
-        `prune`)."""
+        `prune`).
+
+        Args:
+            expected: the moments before.
+            got: those after.
+            spread: of the prediction.
+        """
 
     def scheduled(self, share: Float[Array, ""]) -> "Likelihood":
-        """The likelihood at a share of the recipe's schedules: a family may be something simpler at first."""
+        """The likelihood at a share of the recipe's schedules: a family may be something simpler at first.
+
+        Args:
+            share: of the training that is done, 0 to 1.
+        """
         return self
 
     def of_kind(self, kind: Any) -> "Likelihood":
-        """What restarts of such a kind (`Recipe.kinds`) are trained with."""
+        """What restarts of such a kind (`Recipe.kinds`) are trained with.
+
+        Args:
+            kind: an entry of `Recipe.kinds`.
+        """
         return self
 
     @abc.abstractmethod
     def labels(self, y: np.ndarray) -> np.ndarray | None:
-        """The classes, where there are any: parts of the data are to have them in proportion."""
+        """The classes, where there are any: parts of the data are to have them in proportion.
+
+        Args:
+            y: checked targets.
+        """
 
     @abc.abstractmethod
     def nll_of_guessing(self, y: np.ndarray, weight: np.ndarray) -> float:
-        """Nats per row of the best prediction that does not look at x."""
+        """Nats per row of the best prediction that does not look at x.
+
+        Args:
+            y: checked targets.
+            weight: how much each row counts.
+        """
 
     @abc.abstractmethod
     def check_targets(self, name: str, y: Any, n_rows: int) -> np.ndarray:
-        """The targets as training takes them, or one sentence about what is wrong with them."""
+        """The targets as training takes them, or one sentence about what is wrong with them.
+
+        Args:
+            name: what the user calls them.
+            y: the targets as they were given.
+            n_rows: how many there must be.
+        """
 
 
 def likelihoods_of(kind: str, argument: str = "likelihood") -> dict[str, type[Likelihood]]:

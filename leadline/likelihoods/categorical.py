@@ -14,7 +14,17 @@ from leadline.likelihoods.classes import ClassLikelihood
 
 
 class CategoricalLikelihood(ClassLikelihood):
-    """Cat(y | softmax(output)); y is a class 0 .. n_classes - 1."""
+    """Cat(y | softmax(output)); y is a class 0 .. n_classes - 1.
+
+    Args:
+        n_classes: how many there are.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import CategoricalLikelihood
+        >>> CategoricalLikelihood(4).moments(jnp.zeros((1, 4))).tolist()
+        [[0.25, 0.25, 0.25, 0.25]]
+    """
 
     name: ClassVar[str] = "categorical"
 

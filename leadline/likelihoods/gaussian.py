@@ -11,7 +11,18 @@ from leadline.likelihoods.numbers import GaussianNoise
 
 
 class GaussianLikelihood(GaussianNoise):
-    """N(y | output, diag(scale^2)), one learned noise scale per output."""
+    """N(y | output, diag(scale^2)), one learned noise scale per output.
+
+    Args:
+        n_outputs: how many numbers a row has.
+        scale: the noise at the start.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import GaussianLikelihood
+        >>> print(GaussianLikelihood(scale=0.5).noise(jnp.array([[2.0]])).round(3))  # a variance
+        [[0.25]]
+    """
 
     name: ClassVar[str] = "constant"
     recipe_changes: ClassVar[dict[str, dict[str, Any]]] = {

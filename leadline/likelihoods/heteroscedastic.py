@@ -25,6 +25,17 @@ class HeteroscedasticLikelihood(GaussianNoise):
     Learned from the start, such a noise explains what the network has not learned yet, and what is explained as noise
     is never learned: rows with large noise count little. So the noise is constant as long as the network learns without
     the weight KL, and gives way slowly after that.
+
+    Args:
+        n_targets: how many numbers a row has.
+        scale: the noise at the start, where the network does not move it.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import HeteroscedasticLikelihood
+        >>> mean, scale = HeteroscedasticLikelihood(scale=0.5).mean_and_scale(jnp.array([[2.0, 0.0], [2.0, 1.0]]))
+        >>> [round(float(one), 2) for one in scale.ravel()]  # the second number of an output moves the noise
+        [0.5, 0.99]
     """
 
     name: ClassVar[str] = "input"

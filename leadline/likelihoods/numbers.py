@@ -20,6 +20,15 @@ class NumberLikelihood(Likelihood):
 
     A subclass says which distribution they have (`log_prob`, `mean_and_scale`) and, with `components` and `mixture`,
     what many of them are together.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import GaussianLikelihood, NumberLikelihood
+        >>> isinstance(GaussianLikelihood(), NumberLikelihood)
+        True
+        >>> print(GaussianLikelihood(scale=0.5).moments(jnp.array([[2.0]])).round(3))  # E[y] and E[y^2]
+        [[[2.  ]
+          [4.25]]]
     """
 
     common_validation: ClassVar[bool] = True
@@ -62,10 +71,18 @@ class NumberLikelihood(Likelihood):
     def mean_and_scale(
         self, output: Float[Array, "*batch out"]
     ) -> tuple[Float[Array, "*batch targets"], Float[Array, "*batch targets"]]:
-        """The mean and the standard deviation of y, given the output."""
+        """The mean and the standard deviation of y, given the output.
+
+        Args:
+            output: what the network puts out, a row per data point.
+        """
 
     def components(self, output: Float[Array, "*batch out"]) -> PyTree[Float[Array, "*batch targets"]]:
-        """What a component of the `mixture` is made of."""
+        """What a component of the `mixture` is made of.
+
+        Args:
+            output: what the network puts out, a row per data point.
+        """
         return self.mean_and_scale(output)
 
     def moments(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch 2 targets"]:
@@ -100,7 +117,12 @@ class NumberLikelihood(Likelihood):
 
     @staticmethod
     def scaling(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[Any, Any]:
-        """What is subtracted from the targets, and what they are divided by, before the network sees them."""
+        """What is subtracted from the targets, and what they are divided by, before the network sees them.
+
+        Args:
+            y: the targets.
+            weight: how much each row counts; alike unless given.
+        """
         return mean_and_scale(y, weight)
 
     def labels(self, y: np.ndarray) -> None:

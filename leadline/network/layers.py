@@ -33,6 +33,22 @@ class GaussianLinear(eqx.Module):
 
     The scales are kept as `raw` values: scale = softplus(raw). With a prior per `unit`, the weight from input i to
     output j has prior_scale exp(u_i + v_j), and the bias of output j has prior_scale exp(v_j).
+
+    Args:
+        n_in: inputs.
+        n_out: outputs.
+        key: of the weights at the start.
+        initial_scale: standard deviation of q(w) at the start.
+        initial_means: how far the means of q(w) lie apart at the start.
+        prior_scale: standard deviation of p(w).
+        prior: whether it is fixed, or learned per unit or per weight.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import GaussianLinear
+        >>> layer = GaussianLinear(3, 2, key=np.array([0, 1], np.uint32), prior="unit")
+        >>> layer.size, layer.weight_mean.shape, bool(layer.kl() > 0)
+        ((2, 3), (2, 3), True)
     """
 
     weight_mean: Float[AnyArray, "out in"]
@@ -91,7 +107,11 @@ class GaussianLinear(eqx.Module):
         return _local_linear(x, self.weight_mean, weight_variance, self.bias_mean, bias_variance, noise)
 
     def sample(self, key: Key[Array, ""]) -> Float[Array, "out in_and_one"]:
-        """One draw of the weights, with the bias in the last column."""
+        """One draw of the weights, with the bias in the last column.
+
+        Args:
+            key: of the draw.
+        """
         mean, raw = self._matrices()
         draw = checkpoint_name(normal(key, mean.shape, mean.dtype), KEPT)
         return mean + jax.nn.softplus(raw) * draw
@@ -125,7 +145,13 @@ class GaussianLinear(eqx.Module):
         return n_out, n_in
 
     def check_sizes(self, stack: tuple[int, ...], n_out: int, n_in: int) -> None:
-        """Refuse, with a ValueError, arrays of other sizes; `stack` has the axes in front."""
+        """Refuse, with a ValueError, arrays of other sizes; `stack` has the axes in front.
+
+        Args:
+            stack: the axes in front.
+            n_out: outputs.
+            n_in: inputs.
+        """
         sizes = {"weight_mean": (n_out, n_in), "weight_raw": (n_out, n_in), "bias_mean": (n_out,), "bias_raw": (n_out,)}
         sizes |= {"log_input_scale": (n_in,), "log_output_scale": (n_out,)} if self.prior == "unit" else {}
         for name, shape in sizes.items():

@@ -26,6 +26,13 @@ class UnboundedNetwork(Packable):
 
     `deeper` holds the blocks 1 .. capacity, stacked. The capacity is only how much is stored at the moment: `grow` adds
     layers and changes nothing else, and the cost of `depths` follows the deepest layer asked for.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import UnboundedNetwork
+        >>> network = UnboundedNetwork(3, 2, width=4, capacity=2, key=np.array([0, 1], np.uint32))
+        >>> network.n_inputs, network.width, network.n_outputs, network.capacity
+        (3, 4, 2, 2)
     """
 
     first: Block
@@ -45,7 +52,9 @@ class UnboundedNetwork(Packable):
         """An untrained network.
 
         Args:
-            n_inputs, n_outputs, width: the sizes of its blocks.
+            n_inputs: columns of x.
+            n_outputs: numbers that a head puts out.
+            width: units of a layer.
             capacity: hidden layers stored beyond the first.
             block: the name of what it is made of.
             key: block l is drawn from it, folded with l: the same weights whenever the block is added.
@@ -119,6 +128,18 @@ class UnboundedNetwork(Packable):
         `readout` runs inside the loop over depths and must take what it needs as `fixed` (not differentiated) or
         `params`. Every layer and head draws its noise from `key` folded with a number of its own (2L and
         2L + 1), so a larger capacity changes no draw.
+
+        Args:
+            x: rows.
+            readout: what is to be known of the output at a depth; the output itself unless given.
+            fixed: what it needs and is not learned.
+            params: what it needs and is learned.
+            highest: the depth to go to.
+            key: of the draw.
+            draw: of noise on the pre-activations, or of the weights.
+
+        Returns:
+            Both, with an axis of depths in front.
         """
         highest = jnp.asarray(highest)
         if self.first.has_kernel and backend().kernels_fit(self.n_inputs, self.width, self.n_outputs):

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from leadline.depth import FAMILIES, DepthDistribution, NormalDepth, PoissonDepth
 from leadline.files.directories import picture, write_whole
 from leadline.files.records import read_rows
+from leadline.inference.recipes import get_recipe
 from leadline.report.words import markdown_table
 from leadline.studies.reproduce import Grid, table_name
 from leadline.studies.sweep import CHUNKS
@@ -103,10 +104,10 @@ def names(grid: Grid) -> list[str]:
 
 def write_comparison(grid: Grid, out: Path) -> list[Path]:
     """Tables and figures of what is there."""
-    table = compare(grid, out)
+    table, length = compare(grid, out), of_another_length(grid)
     written = [
         write_whole(out / "comparison.csv", table.to_csv(columns=COLUMNS, index=False, float_format="%.6g")),
-        write_whole(out / "comparison.md", markdown(table, read_rows(out / CHUNKS))),
+        write_whole(out / "comparison.md", markdown(table, read_rows(out / CHUNKS), length)),
     ]
 
     def draw(name: str, title: str, panels: Any, size: tuple[float, float] = (11, 4.2)) -> None:
@@ -117,7 +118,8 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
 
     for recipe in grid.recipes:
         some = table[table["recipe"] == recipe]
-        title = f"Figure 2 with the recipe `{recipe}`; the paper's own curves in grey"
+        trained = f", {grid.epochs:,} epochs" if length else ""
+        title = f"Figure 2 with the recipe `{recipe}`{trained}; the paper's own curves in grey"
         draw(f"figure2-{recipe}.png", title, partial(draw_figure_2, table=some))
     draw("figure3.png", "", draw_priors, (8, 3.6))
     if len(grid.recipes) > 1:
@@ -125,6 +127,16 @@ def write_comparison(grid: Grid, out: Path) -> list[Path]:
         title = f"the recipes side by side, depth {grid.depths[0]}"
         draw("recipes.png", title, partial(draw_recipes, table=some))
     return written
+
+
+def of_another_length(grid: Grid) -> str:
+    """What to say where networks are not trained for as long as their recipes say; else nothing."""
+    usual = {recipe: get_recipe(recipe).epochs for recipe in grid.recipes}
+    if grid.epochs is None or set(usual.values()) == {grid.epochs}:
+        return ""
+    instead = ", ".join(f"`{recipe}` {epochs:,}" for recipe, epochs in usual.items())
+    trained = f"every network was trained for {grid.epochs:,} epochs (`--epochs`); the recipes take {instead}"
+    return f"**Not the paper's length**: {trained}. The published numbers are those of 20,000 epochs."
 
 
 EXPLANATION = (
@@ -150,10 +162,12 @@ CELLS = {
 """Of comparison.md."""
 
 
-def markdown(table: DataFrame, chunks: list[dict[str, Any]]) -> str:
-    """A summary, how long it took, and a table for every recipe and family."""
+def markdown(table: DataFrame, chunks: list[dict[str, Any]], length: str = "") -> str:
+    """A summary, how long it took, and a table for every recipe and family; before them, if the `length` of the
+    trainings is not the paper's, a word about that."""
     families = [(*names, some) for names, some in table.groupby(["recipe", "depth"], sort=False)]
-    lines = ["# Ours and the published numbers", "", *_summary(families), "", *_timing(chunks)]
+    first = [length, ""] if length else []
+    lines = ["# Ours and the published numbers", "", *first, *_summary(families), "", *_timing(chunks)]
     for recipe, depth, some in families:
         lines += ["", f"## Recipe `{recipe}`, depth {depth}", "", *_table(some, CELLS)]
     return "\n".join([*lines, "", EXPLANATION, ""])

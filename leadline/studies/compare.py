@@ -217,6 +217,15 @@ def compare(
     Returns:
         The comparison: `print` shows a table, `to_frame()` gives it. A candidate that fails, but for the first, is in
         the notes and has no measures.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from leadline import DepthClassifier, compare
+        >>> ours = DepthClassifier(width=4, n_restarts=1, max_iter=50, random_state=0)
+        >>> said = compare(*load_iris(return_X_y=True), candidates=[ours, LogisticRegression()], folds=2)
+        >>> said.to_frame().index.tolist()
+        ['DepthClassifier', 'LogisticRegression']
     """
     check_consistent_length(X, y)
     if np.ndim(y) != 1:

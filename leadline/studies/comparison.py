@@ -122,11 +122,21 @@ def measured(task: str, parts: Mapping[str, np.ndarray], firsts: Mapping[str, np
 class Comparison:
     """Candidates side by side, measured on the same rows; printed, it is a table.
 
-    Attributes:
+    Args:
         rows: of every candidate, the measures, their standard errors, their differences from the first's, and more.
         task: classification or regression.
         about: what was compared, and how.
         notes: what one should know to read it.
+
+    Examples:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from leadline import compare
+        >>> candidates = {"linear": LogisticRegression(max_iter=1000), "bayes": GaussianNB()}
+        >>> said = compare(*load_iris(return_X_y=True), candidates=candidates, folds=2)
+        >>> said.task, [row["candidate"] for row in said.rows]
+        ('classification', ['linear', 'bayes'])
     """
 
     rows: list[dict[str, Any]]
@@ -163,16 +173,28 @@ class Comparison:
         return [judge for judge in JUDGES[self.task] if any(judge.name in row for row in self.rows)]
 
     def cells(self, judge: Judge) -> list[str]:
-        """The values of a measure and their standard errors."""
+        """The values of a measure and their standard errors.
+
+        Args:
+            judge: the measure.
+        """
         return _column(self.rows, judge.name, f"{judge.name}_error", judge.unit)
 
     def differences(self, judge: Judge) -> list[str]:
-        """Those from the first candidate, and their standard errors."""
+        """Those from the first candidate, and their standard errors.
+
+        Args:
+            judge: the measure.
+        """
         name = f"{judge.name}_difference"
         return _column(self.rows, name, f"{name}_error", judge.unit, signed=True)
 
     def verdicts(self, judge: Judge) -> list[str]:
-        """On these differences."""
+        """On these differences.
+
+        Args:
+            judge: the measure.
+        """
         return [row.get(f"{judge.name}_verdict") or "" for row in self.rows]
 
     def more(self) -> dict[str, list[str]]:
@@ -191,7 +213,11 @@ class Comparison:
         return "\n".join(self.lines(shutil.get_terminal_size((WIDE, 24)).columns))
 
     def lines(self, width: int = WIDE) -> list[str]:
-        """The table, or where that is too wide a paragraph for every candidate; and the notes."""
+        """The table, or where that is too wide a paragraph for every candidate; and the notes.
+
+        Args:
+            width: of a line, at most.
+        """
         lines = self._tables()
         if max(map(len, lines)) > width:
             lines = self._paragraphs()

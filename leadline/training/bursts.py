@@ -20,17 +20,32 @@ PHASES = {
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the training is; means over the runs, on the validation part."""
+    """Where the training is; means over the runs, on the validation part.
+
+    Examples:
+        >>> from leadline import DepthClassifier
+        >>> seen = []
+        >>> clf = DepthClassifier(width=2, n_restarts=1, max_iter=3, early_stopping=False, callback=seen.append)
+        >>> clf.fit([[-1.0], [1.0]] * 10, [0, 1] * 10).n_iter_
+        3
+        >>> [progress.epoch for progress in seen], seen[-1].support[0] <= seen[-1].depth_mean <= seen[-1].support[1]
+        ([1, 2, 3], True)
+    """
 
     epoch: int
+    """The number of epochs done."""
     epochs: int | None
     """The last one; None as long as it is not decided."""
     free_energy: float
+    """F, in nats."""
     nll: float
     """Of the prediction, in nats per row."""
     depth_mean: float
+    """E[L] under q(L)."""
     depth_std: float
+    """The standard deviation of q(L)."""
     support: tuple[int, int]
+    """The lowest and the highest depth with mass, in any run."""
     phase: str = "training"
     """One of PHASES."""
     seconds: float = 0.0

@@ -73,13 +73,24 @@ def init_models(
     """Untrained models, one per key, on a leading axis of runs.
 
     Args:
-        n_inputs, likelihood: of the problem.
-        depth, recipe, block, width: as in `Settings`.
+        n_inputs: columns of x.
+        likelihood: of the targets.
+        depth: as in `Settings`, and so are the next three.
+        recipe: how the weights and q(L) start.
+        block: what a layer is.
+        width: units of a layer.
         capacity: the number of hidden layers stored.
         key: one for every run, or its two words: then the engine draws, and the arrays are NumPy's.
 
     Returns:
         The models, as `train` takes them to start from.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, init_models
+        >>> two_keys = np.array([[0, 1], [0, 2]], np.uint32)
+        >>> init_models(2, CategoricalLikelihood(3), width=4, key=two_keys).runs
+        (2,)
     """
     recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
@@ -176,6 +187,16 @@ def train(
 
     Returns:
         The models, on an axis of runs, and how they came to be.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, train
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> y = (x[:, 0] > 0).astype(int)
+        >>> problem = Problem((x, y), (x, y), CategoricalLikelihood(2))
+        >>> trained = train(problem, Settings(width=4, n_restarts=3, epochs=20))
+        >>> trained.model.runs, trained.epochs
+        ((3,), 20)
     """
     make_room()
     watch = watch or Watch()

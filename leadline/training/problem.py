@@ -16,6 +16,18 @@ class Units:
     """Those of a table: the network sees columns and targets of mean 0 and deviation 1.
 
     What there is for one number is a number, and for several an array.
+
+    Args:
+        x_mean: of the columns.
+        x_scale: their standard deviations.
+        y_mean: of the target or targets.
+        y_scale: their standard deviations.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import Units
+        >>> Units(x_mean=np.array([10.0]), x_scale=np.array([2.0])).inputs(np.array([[14.0]]))
+        array([[2.]])
     """
 
     x_mean: np.ndarray
@@ -24,11 +36,19 @@ class Units:
     y_scale: Any = 1.0
 
     def inputs(self, x: np.ndarray) -> np.ndarray:
-        """As the network takes them."""
+        """Rows as the network takes them.
+
+        Args:
+            x: rows in their own units.
+        """
         return (x - self.x_mean) / self.x_scale
 
     def targets(self, y: np.ndarray) -> np.ndarray:
-        """As the network takes them."""
+        """Targets as the network takes them.
+
+        Args:
+            y: targets in their own units.
+        """
         return (y - self.y_mean) / self.y_scale
 
     @property
@@ -49,6 +69,14 @@ class Problem:
         test: rows to measure on, when all is done.
         units: of the rows, where they were standardised.
         about: what it is, under the record's names.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import GaussianLikelihood, Problem
+        >>> x = np.linspace(-1, 1, 50)[:, None]
+        >>> problem = Problem((x, x**2), validation=0.2, likelihood=GaussianLikelihood(), about={"name": "parabola"})
+        >>> problem.likelihood.n_targets
+        1
     """
 
     train: Rows

@@ -31,14 +31,30 @@ SECONDS_PER_CALL = 0.3
 
 
 class TrainingDivergedError(RuntimeError):
-    """The free energy or its gradient stopped being a finite number, again and again, in some of the runs."""
+    """The free energy or its gradient stopped being a finite number, again and again, in some of the runs.
+
+    Args:
+        message: what happened.
+        diverged: for each run, whether it did.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import TrainingDivergedError
+        >>> error = TrainingDivergedError("the training diverged", diverged=np.array([False, False, True, False]))
+        >>> error.fits(2)  # of two fits of two restarts each, the second
+        [1]
+    """
 
     def __init__(self, message: str, diverged: Bool[np.ndarray, " runs"] | None = None):
         super().__init__(message)
         self._diverged = np.array([True]) if diverged is None else diverged
 
     def fits(self, n_fits: int) -> list[int]:
-        """Which of so many fits side by side these are runs of."""
+        """Which of so many fits side by side these are runs of.
+
+        Args:
+            n_fits: how many fits there were.
+        """
         return np.flatnonzero(self._diverged.reshape(n_fits, -1).any(axis=1)).tolist()
 
 
@@ -60,6 +76,15 @@ class Watch:
         checkpoint_dir: where the training is written to, if anywhere. The same training, started again, goes on from
             there: to the same bits, on the same CPU.
         checkpoint_every: seconds between checkpoints.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, Watch, train
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> problem = Problem((x, (x[:, 0] > 0).astype(int)), 0.25, CategoricalLikelihood(2))
+        >>> watch = Watch(on_epoch=lambda progress: progress.epoch >= 10)  # True ends the training
+        >>> train(problem, Settings(width=4, n_restarts=1, epochs=10_000), watch=watch).interrupted
+        True
     """
 
     report: Reporter | None = None
@@ -79,7 +104,12 @@ class Watch:
         return list(one) if isinstance(one, list | tuple) else [] if one is None else [one]
 
     def tell(self, burst: Burst, state: TrainingState) -> bool:
-        """Whether somebody wants the training to end."""
+        """Whether somebody wants the training to end.
+
+        Args:
+            burst: the epochs of a compiled call.
+            state: after it.
+        """
         if self.report is not None and len(burst):
             self.report(burst[-1])
         answers = []
@@ -96,7 +126,11 @@ class Watch:
                 one.close()
 
     def checkpoints(self, identity: Callable[[], str]) -> Checkpoints | None:
-        """Those of a training, by its identity."""
+        """Those of a training, by its identity.
+
+        Args:
+            identity: gives the name of the training.
+        """
         folder = self.checkpoint_dir
         return None if folder is None else Checkpoints(folder, identity(), self.checkpoint_every)
 

@@ -1,5 +1,6 @@
 """How networks are trained: every option once, with its default, its check, its help and its names."""
 
+import inspect
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast, get_args
 
@@ -41,7 +42,17 @@ def option(
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is trained. None leaves a choice to the recipe (`resolved`)."""
+    """How a network is trained. None leaves a choice to the recipe (`resolved`).
+
+    Args:
+        {options}
+
+    Examples:
+        >>> from leadline import CategoricalLikelihood, Settings
+        >>> settings = Settings(depth="poisson", width=16).resolved(CategoricalLikelihood(2))
+        >>> settings.n_restarts, settings.epochs, settings.batch_size
+        (4, 5000, 256)
+    """
 
     depth: Depth = option(
         "normal",
@@ -86,6 +97,12 @@ class Settings:
         """The settings for such targets, checked, with nothing left to the recipe.
 
         (But for `epochs` where the data decide: then it is for training to say how long that may take.)
+
+        Args:
+            likelihood: of the targets.
+
+        Returns:
+            Settings in which nothing is None.
         """
         recipe = get_recipe(self.recipe).suited(likelihood)
         automatic = self.batch_size is None or (isinstance(self.batch_size, str) and self.batch_size == "auto")
@@ -118,7 +135,11 @@ class Settings:
         return np.repeat(np.array(check_temperature(self.temperature))[:, None], n_restarts, axis=1)
 
     def identity(self, problem: Problem) -> str:
-        """The one name of such a training: the same for the same rows and settings, whoever asks."""
+        """The one name of such a training: the same for the same rows and settings, whoever asks.
+
+        Args:
+            problem: what is learned.
+        """
         named = FAMILIES.get(self.depth) if isinstance(self.depth, str) else None, BLOCKS.get(self.block)
         return identity(problem.rows, problem.likelihood, [getattr(self, one.name) for one in fields(self)], named)
 
@@ -128,6 +149,11 @@ class Settings:
         names = ("block", "width", "temperature", "n_restarts", "epochs", "learning_rate", "batch_size", "seed")
         depth = self.depth if isinstance(self.depth, str | int) else repr(self.depth)
         return {"recipe": recipe, **{name: getattr(self, name) for name in names}, "depth": depth}
+
+
+if Settings.__doc__:  # there are none with `python -OO`
+    _HELP = (f"{one.name}: {one.metadata['help']}" for one in fields(Settings))
+    Settings.__doc__ = inspect.cleandoc(Settings.__doc__).replace("{options}", "\n    ".join(_HELP))
 
 
 def _temperature(recipe: Recipe) -> float | Literal["auto"]:

@@ -36,7 +36,18 @@ class History(dict[str, np.ndarray]):
 
 @dataclass(frozen=True)
 class Trained:
-    """What training gives back."""
+    """What training gives back.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, train
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> y = (x[:, 0] > 0).astype(int)
+        >>> problem = Problem((x, y), (x, y), CategoricalLikelihood(2))
+        >>> trained = train(problem, Settings(width=4, n_restarts=2, epochs=20))
+        >>> trained.n_restarts, trained.epochs, trained.history["free_energy"].shape
+        (2, 20, (20, 2))
+    """
 
     model: Model
     """The models kept, with a leading axis of runs, the restarts of a fit together (see `run_model`)."""
@@ -54,9 +65,11 @@ class Trained:
     """The epochs done: fewer than planned only if interrupted. With a length of their own they differ, and the rows of
     the history after its last repeat a fit's end."""
     seconds: float
+    """Of training."""
     compile_seconds: float
     """Of these, before the second call of the compiled program."""
     interrupted: bool
+    """Whether it was ended before its time."""
 
     @property
     def epochs(self) -> int:
@@ -101,17 +114,30 @@ class Trained:
         return frame[done].infer_objects().reset_index(drop=True)
 
     def runs_of(self, fit: int) -> slice:
-        """The restarts of one fit."""
+        """The restarts of one fit.
+
+        Args:
+            fit: its number among the fits.
+        """
         return slice(fit * self.n_restarts, (fit + 1) * self.n_restarts)
 
     def restarts(self, fit: int = 0) -> Restarts:
-        """The networks of one fit, not calibrated."""
+        """The networks of one fit, not calibrated.
+
+        Args:
+            fit: its number among the fits.
+        """
         settings = self.settings[fit]
         return Restarts(self.model.some(self.runs_of(fit)), settings.seed, get_recipe(settings.recipe).n_samples)
 
     def calibrated(self, problem: Problem, fit: int = 0) -> Restarts:
         """The same, calibrated by the training rows that were held out, or by the validation part where it has other
-        rows; those of classes only if of several kinds."""
+        rows; those of classes only if of several kinds.
+
+        Args:
+            problem: what was learned.
+            fit: its number among the fits.
+        """
         restarts, recipe, n = self.restarts(fit), get_recipe(self.settings[fit].recipe), self.n_restarts
         if not recipe.kinds and not problem.likelihood.common_validation:
             return restarts

@@ -15,7 +15,7 @@ from leadline import InvalidArgumentError, Settings, TrainingDivergedError
 from leadline.backend.device import Backend, pretending
 from leadline.depth import FAMILIES
 from leadline.files.records import read_rows, write_rows
-from leadline.report.reproduction import compare, published, write_comparison
+from leadline.report.reproduction import compare, of_another_length, published, write_comparison
 from leadline.studies import sweep as sweep_module
 from leadline.studies.evaluate import run_fits
 from leadline.studies.reproduce import QUICK, Grid, table_name
@@ -170,8 +170,18 @@ def test_figures_and_tables_are_written_and_agree(tmp_path):
             f"| {float(row['omega']):g} | {float(row['accuracy_mean']):.2f} ± {float(row['accuracy_std']):.2f} |"
             in text
         )
+    assert "every network was trained for 3 epochs (`--epochs`); the recipes take `published` 20,000." in text
     assert rows[0]["published_mean"] == "99.9414"
     assert rows[1]["published_mean"] == rows[1]["difference"] == ""
+
+
+@pytest.mark.parametrize("recipes", [("published",), ("published", "written"), ("published", "leadline")])
+def test_only_another_length_than_the_papers_is_spoken_of(recipes):
+    assert of_another_length(Grid(recipes=recipes)) == ""
+    assert (of_another_length(Grid(recipes=recipes, epochs=20_000)) == "") == ("leadline" not in recipes)
+    said = of_another_length(Grid(recipes=recipes, epochs=19_999))
+    assert all(f"`{recipe}`" in said for recipe in recipes)
+    assert "19,999" in said
 
 
 ARGUMENTS = ("--recipe", "published", "--omegas", "3,4.5", "--runs", 3, "--epochs", 400)

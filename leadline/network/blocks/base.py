@@ -19,6 +19,19 @@ class Block(Packable):
     A block says how rows enter the network, how a state takes one step, and how it is read off. `layer` and `head` are
     modules with a `kl()`, of whatever arrays they need: growth, the optimiser, packing and files know only that the one
     is used at every depth from its own on, the other at its own alone. All blocks but the first have one shape.
+
+    Args:
+        n_in: what the layer takes.
+        width: its units.
+        n_outputs: what the head puts out.
+        key: of the weights at the start.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import Block, UnboundedNetwork
+        >>> network = UnboundedNetwork(3, 2, width=4, capacity=2, block="dense", key=np.array([0, 1], np.uint32))
+        >>> isinstance(network.first, Block), network.first.sizes, network.deeper.stack
+        (True, (3, 4, 2), (2,))
     """
 
     registry: ClassVar[Registry] = BLOCKS
@@ -47,15 +60,31 @@ class Block(Packable):
     @staticmethod
     @abc.abstractmethod
     def enter(x: Float[Array, "batch in"]) -> PyTree:
-        """The state that the first block takes a step from."""
+        """The state that the first block takes a step from.
+
+        Args:
+            x: rows.
+        """
 
     @abc.abstractmethod
     def step(self, state: PyTree, *, key: Key[Array, ""], draw: Draw) -> PyTree:
-        """f_l: the state one layer further."""
+        """f_l: the state one layer further.
+
+        Args:
+            state: of the layers before.
+            key: of the draw.
+            draw: of noise on the pre-activations, or of the weights.
+        """
 
     @abc.abstractmethod
     def read(self, state: PyTree, *, key: Key[Array, ""], draw: Draw) -> Float[Array, "batch out"]:
-        """g_l: what the network puts out at this depth."""
+        """g_l: what the network puts out at this depth.
+
+        Args:
+            state: of the layers before.
+            key: of the draw.
+            draw: of noise on the pre-activations, or of the weights.
+        """
 
     @property
     @abc.abstractmethod
@@ -64,7 +93,14 @@ class Block(Packable):
 
     @abc.abstractmethod
     def check_sizes(self, stack: tuple[int, ...], n_in: int, width: int, n_outputs: int) -> None:
-        """Refuse, with a ValueError, arrays of a file that are of other sizes; `stack` has the axes in front."""
+        """Refuse, with a ValueError, arrays of a file that are of other sizes; `stack` has the axes in front.
+
+        Args:
+            stack: the axes in front.
+            n_in: what the layer takes.
+            width: its units.
+            n_outputs: what the head puts out.
+        """
 
     @property
     def stack(self) -> tuple[int, ...]:

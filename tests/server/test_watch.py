@@ -419,10 +419,9 @@ def test_what_a_record_says_wrongly_is_left_out(tmp_path, watched):
         (out / "record.json").write_text(json.dumps(record | {name: wrong}))
         watcher = Watcher(tmp_path)
         watcher.look(closely=True)
-        [event] = watcher.run_news("a", None)
-        event.encoded()
-        [event] = watcher.all_news(None)
-        event.encoded()
+        for run, said in (("a", "run"), (None, "all")):
+            [event] = watcher.news(run, None)
+            assert event.name == said
     (out / "record.json").write_text(json.dumps(record | {"accuracy": float("nan"), "seconds": float("inf")}))
     address, _ = watched(tmp_path)
     assert "accuracy" not in first(address, "all", "all")["runs"][0]["values"]

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import leadline
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError
-from leadline.callbacks import JsonLines, MLflow, TensorBoard, lines
+from leadline.callbacks import DEPTH_EVERY, JsonLines, MLflow, TensorBoard, lines
 from leadline.files.lines import NotWrittenWarning
 from leadline.files.ours import is_ours
 from leadline.training.bursts import PHASES, Progress
@@ -148,7 +148,29 @@ def test_there_is_a_line_for_every_epoch_and_restart(followed):
         np.testing.assert_allclose(found, column, rtol=CLOSED_FORM["float32"])
     terms = ("expected_nll", "depth_kl", "weight_kl")
     assert said[-1]["free_energy"] == pytest.approx(sum(said[-1][name] for name in terms), rel=CLOSED_FORM["float32"])
-    assert set(said[0]) == {"epoch", "restart", "phase", "temperature", "seconds", *est.history_}
+    of_last = {"epochs", "depth_pmf"}
+    assert {*said[0]} - of_last == {"epoch", "restart", "phase", "temperature", "seconds", *est.history_}
+
+
+def test_some_lines_have_the_belief_about_the_depth(followed):
+    est, _, said, bursts = followed
+    ends = {burst.first + len(burst) - 1: burst for burst in bursts}
+    those = [line for line in said if "depth_pmf" in line]
+    assert all(line["epochs"] == ends[line["epoch"]].end for line in those)
+    assert (those[0]["epoch"], those[-1]["epoch"]) == (1, est.n_iter_)
+    told = [line["seconds"] for line in those[:-3:3]]
+    assert min(np.diff(told), default=1.0) >= DEPTH_EVERY - 1e-3  # as they are rounded
+    for line in those:
+        depth, pmf = np.arange(len(line["depth_pmf"])), np.array(line["depth_pmf"])
+        mean = depth @ pmf
+        # Masses in five digits, so their mean and deviation to about as many.
+        assert pmf.sum() == pytest.approx(1, abs=1e-4)
+        assert line["depth_mean"] == pytest.approx(mean, abs=1e-3)
+        assert line["depth_std"] == pytest.approx(np.sqrt((depth - mean) ** 2 @ pmf), abs=2e-3)
+        assert line["depth_support"] == [pmf.nonzero()[0].min(), len(pmf) - 1]
+    masses = np.array([np.pad(line["depth_pmf"], (0, 64 - len(line["depth_pmf"]))) for line in those[-3:]])
+    shares = est.restart_shares_
+    np.testing.assert_allclose((shares @ masses)[: len(est.depth_pmf_)], est.depth_pmf_, atol=1e-4)
 
 
 def test_another_training_takes_the_place_of_the_lines(tmp_path):
@@ -186,7 +208,9 @@ def test_a_training_that_goes_back_has_no_line_twice(followed, tmp_path):
     follower = JsonLines(path)
     for burst in [*bursts[:6], *bursts[4:7]]:
         follower.burst(burst)
-    assert path.read_text() == "".join(map(lines, bursts[:7]))
+    of_calls = {"depth_pmf": None, "epochs": None}
+    expected = map(json.loads, "".join(map(lines, bursts[:7])).splitlines())
+    assert [{**line, **of_calls} for line in read(path)] == [{**line, **of_calls} for line in expected]
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "metrics.txt", ""])

@@ -103,6 +103,8 @@ class Burst:
     """Of every run."""
     seed: np.ndarray
     """Of the fit that a run is of."""
+    masses: Callable[[], np.ndarray]
+    """q(L) after the last of these epochs, runs by depths; to be asked before the training goes on."""
 
     def __len__(self) -> int:
         return len(self.seconds)

@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     from leadline.network.unbounded import UnboundedNetwork
     from leadline.studies.compare import compare
     from leadline.studies.comparison import Comparison
-    from leadline.training import Problem, Settings, Trained, TrainingDivergedError, Units, Watch, init_models, train
+    from leadline.training import (
+        Problem,
+        Settings,
+        Trained,
+        Training,
+        TrainingDivergedError,
+        Units,
+        Watch,
+        init_models,
+        train,
+    )
     from leadline.training.bursts import Progress
 
 _PLACES = {
@@ -51,7 +61,7 @@ _PLACES = {
     "studies.compare": "compare",
     "studies.comparison": "Comparison",
     "training.bursts": "Progress",
-    "training": "Problem Settings Trained TrainingDivergedError Units Watch init_models train",
+    "training": "Problem Settings Trained Training TrainingDivergedError Units Watch init_models train",
 }
 _MODULES = ("callbacks", "datasets", "metrics")
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

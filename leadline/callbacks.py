@@ -65,7 +65,8 @@ class JsonLines:
 
 
 def lines(epochs: Burst) -> str:
-    """A line for every epoch and restart. Most epochs are not validated: what these say is that of the one before."""
+    """A line for every epoch and restart. Most epochs are not validated: what these say is that of the one before. The
+    last epoch of a call has q(L) as well, and the number of epochs there will be, null as long as it is not decided."""
     columns = epochs.columns
     validated = np.stack([columns[name] for name in VALIDATED], axis=-1)
     is_new = np.ones(len(epochs), bool)
@@ -79,14 +80,22 @@ def lines(epochs: Burst) -> str:
     moving = [a.tolist() for a in (epochs.phases, *(columns[name] for name in MOVING), *support)]
     heads, text = [f'{{"restart": {restart}, "epoch": ' for restart in range(len(epochs.temperature))], []
     rows = zip((np.cumsum(is_new) - 1).tolist(), epochs.seconds.tolist(), *moving, strict=True)
+    ends, last = [""] * len(heads), epochs.first + len(epochs) - 1
     for epoch, (which, seconds, *now) in enumerate(rows, epochs.first):
-        at, end = f'{epoch}, "phase": "', f'"seconds": {seconds:.3f}}}\n'
+        at, ends = f'{epoch}, "phase": "', _of_last(epochs) if epoch == last else ends
         text += [
             f'{head}{at}{phase}", {said}, "depth_mean": {mean:.7g}, "depth_std": {std:.7g}, '
-            f'"depth_support": [{low}, {high}], {end}'
-            for head, said, phase, mean, std, low, high in zip(heads, texts[which], *now, strict=True)
+            f'"depth_support": [{low}, {high}], "seconds": {seconds:.3f}{end}}}\n'
+            for head, said, phase, mean, std, low, high, end in zip(heads, texts[which], *now, ends, strict=True)
         ]
     return "".join(text)
+
+
+def _of_last(epochs: Burst) -> list[str]:
+    """What the last epoch of a call says more, of every restart."""
+    end = "null" if epochs.end is None else epochs.end
+    masses = [", ".join(f"{mass:.5g}" for mass in np.trim_zeros(pmf, "b")) for pmf in epochs.masses()]
+    return [f', "epochs": {end}, "depth_pmf": [{pmf}]' for pmf in masses]
 
 
 def _epoch_of(line: str) -> float:

@@ -148,7 +148,27 @@ def test_there_is_a_line_for_every_epoch_and_restart(followed):
         np.testing.assert_allclose(found, column, rtol=CLOSED_FORM["float32"])
     terms = ("expected_nll", "depth_kl", "weight_kl")
     assert said[-1]["free_energy"] == pytest.approx(sum(said[-1][name] for name in terms), rel=CLOSED_FORM["float32"])
-    assert set(said[0]) == {"epoch", "restart", "phase", "temperature", "seconds", *est.history_}
+    of_last = {"epochs", "depth_pmf"}
+    assert {*said[0]} - of_last == {"epoch", "restart", "phase", "temperature", "seconds", *est.history_}
+
+
+def test_the_last_line_of_a_call_has_the_belief_about_the_depth(followed):
+    est, _, said, bursts = followed
+    ends = {burst.first + len(burst) - 1: burst.end for burst in bursts}
+    those = [line for line in said if "depth_pmf" in line]
+    assert [(line["epoch"], line["epochs"]) for line in those[::3]] == list(ends.items())
+    assert [end is None for end in ends.values()] == sorted((end is None for end in ends.values()), reverse=True)
+    for line in those:
+        depth, pmf = np.arange(len(line["depth_pmf"])), np.array(line["depth_pmf"])
+        mean = depth @ pmf
+        # Masses in five digits, so their mean and deviation to about as many.
+        assert pmf.sum() == pytest.approx(1, abs=1e-4)
+        assert line["depth_mean"] == pytest.approx(mean, abs=1e-3)
+        assert line["depth_std"] == pytest.approx(np.sqrt((depth - mean) ** 2 @ pmf), abs=2e-3)
+        assert line["depth_support"] == [pmf.nonzero()[0].min(), len(pmf) - 1]
+    masses = np.array([np.pad(line["depth_pmf"], (0, 64 - len(line["depth_pmf"]))) for line in those[-3:]])
+    shares = est.restart_shares_
+    np.testing.assert_allclose((shares @ masses)[: len(est.depth_pmf_)], est.depth_pmf_, atol=1e-4)
 
 
 def test_another_training_takes_the_place_of_the_lines(tmp_path):

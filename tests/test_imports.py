@@ -25,6 +25,7 @@ ROOMS = [
         "estimators",
         "studies",
         "report",
+        "server",
         "cli",
         "",
         "__main__",
@@ -79,7 +80,8 @@ INSIDE = {
         *("inspection", "tables", "baselines", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
-    "cli": ["streams", "app", "options", "spirals", "tables", "compare", "predictions", ""],
+    "server": ["guard", "events", "app", "*", ""],
+    "cli": ["streams", "app", "options", "pages", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

@@ -27,7 +27,7 @@ def ends(requirement):
 def test_every_dependency_has_two_ends():
     extras = [
         Requirement(text)
-        for name in ("dev", "parquet", "bench", "tensorboard", "mlflow")
+        for name in ("dev", "parquet", "bench", "server", "tensorboard", "mlflow")
         for text in PROJECT["optional-dependencies"][name]
     ]
     for requirement in NEEDED + extras:

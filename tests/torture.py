@@ -67,6 +67,10 @@ main()
 """
 
 
+OF_CALLS = ("epochs", "depth_pmf")
+"""What metrics.jsonl says after the last epoch of a compiled call, which are as long as the machine makes them."""
+
+
 def outputs(out: Path) -> dict[str, Any]:
     """What a command wrote, but for the time that it took; pictures and pages are drawn from it."""
     found: dict[str, Any] = {}
@@ -75,7 +79,8 @@ def outputs(out: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             found[name] = _untimed(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
-            found[name] = [_untimed(json.loads(line)) for line in path.read_text().splitlines()]
+            lines = (_untimed(json.loads(line)) for line in path.read_text().splitlines())
+            found[name] = [{key: line[key] for key in line if key not in OF_CALLS} for line in lines]
         elif path.suffix == ".csv" and path.name != OF_TIMES:
             with path.open(newline="") as file:
                 found[name] = [{key: row[key] for key in row if key not in TIMES} for row in csv.DictReader(file)]

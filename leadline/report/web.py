@@ -12,10 +12,12 @@ from markupsafe import Markup
 
 from leadline import plots, prediction_plots
 
-_NAMES = {"prior": plots.PRIOR_COLOUR, "depth": plots.POSTERIOR_COLOUR, "guide": plots.GUIDE_COLOUR}
-_NAMES |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR, "other": prediction_plots.LINES[3]}
+COLOURS = {"prior": plots.PRIOR_COLOUR, "depth": plots.POSTERIOR_COLOUR, "guide": plots.GUIDE_COLOUR}
+COLOURS |= {"weights": plots.WEIGHTS_COLOUR, "data": plots.DATA_COLOUR, "other": prediction_plots.LINES[3]}
+"""Of the plots, by their names on pages, on white; `style.css` has those in the dark."""
+
 _INKS = {plots.INK: "currentColor", "#ffffff": "var(--paper)"}
-_INKS |= {colour: f"var(--{name}, {colour})" for name, colour in _NAMES.items()}
+_INKS |= {colour: f"var(--{name}, {colour})" for name, colour in COLOURS.items()}
 """What a colour of the plots is on the page: its own on white, another one in the dark."""
 
 _TOGETHER = re.compile(r"<(head|svg|pre)\b.*?</\1>| %| ± |L = ", re.DOTALL)

@@ -61,6 +61,8 @@ class Burst:
     """Since the training began, after every epoch."""
     temperature: np.ndarray
     """Of every run."""
+    masses: Callable[[], np.ndarray]
+    """q(L) after the last of these epochs, runs by depths; to be asked before the training goes on."""
 
     def __len__(self) -> int:
         return len(self.seconds)

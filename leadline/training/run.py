@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from leadline._checks import InvalidArgumentError
 from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.numerics import AnyArray
 from leadline.files.checkpoints import EVERY, Checkpoints
+from leadline.inference.predict import depth_masses
 from leadline.training.bursts import Burst, Callback, phases
 from leadline.training.checkpoint import Checkpoint
 from leadline.training.epochs import MAX_EPOCHS, MOST_SLOWED, SLOWER, History, Plan
@@ -218,6 +220,7 @@ class Run:
             phases(first, n, self.pace.clock, self._plan.recipe),
             self.seconds - seconds * (1 - np.arange(1, n + 1) / max(n, 1)),
             np.asarray(self._state.temperature),
+            partial(depth_masses, self._state.model),
         )
 
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:

@@ -12,18 +12,16 @@ from PIL import Image, ImageDraw, ImageFont
 from leadline.server.game import CURVES, Detail, Frame, Game
 from leadline.server.rules import REACH, Rules
 
-MOST_FRAMES = 90
+MOST_FRAMES = 72
 """Of a film, and how long each is shown, the last for LAST, in milliseconds."""
 
-EACH, LAST = 90, 3000
+EACH, LAST = 100, 3000
 
 SIZE = (720, 405)
 """Of a film; a picture is twice as large."""
 
-LEVELS = 11
+LEVELS = 9
 """Of the probability in a film: bands take less room than shades."""
-
-N_COLOURS = 64
 
 
 class Inks(NamedTuple):
@@ -67,21 +65,12 @@ def film(script: Sequence[tuple[int, Rules]], end: int, dark: bool = False, n_fr
             if not changes or changes[0][0] > game.epoch:
                 break
             game.change(changes.pop(0)[1])
-        images.append(drawn(game.frame(Detail(96, 16)), game, inks, 1, LEVELS))
-    palette = _together(images[:: max(1, len(images) // 8)]).quantize(N_COLOURS, Image.Quantize.MEDIANCUT)
+        images.append(drawn(game.frame(Detail(64, 16)), game, inks, 1, LEVELS))
+    palette = _palette(inks)
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [EACH] * (len(flat) - 1) + [LAST]
     more = {"save_all": True, "append_images": flat[1:], "duration": times, "loop": 0, "optimize": False}
     return _encoded(flat[0], format="GIF", **more)
-
-
-def _together(images: list[Image.Image]) -> Image.Image:
-    """Below each other."""
-    width, height = images[0].size
-    whole = Image.new("RGB", (width, height * len(images)))
-    for i, image in enumerate(images):
-        whole.paste(image, (0, i * height))
-    return whole
 
 
 def _encoded(image: Image.Image, **how: Any) -> bytes:
@@ -189,17 +178,13 @@ class _Sheet:
         left, top, side = (round(self.scale * a) for a in square)
         fine = Image.fromarray(plane[::-1].astype(np.float32)).resize((side, side), Image.Resampling.BICUBIC)
         p = np.asarray(fine).clip(0, 1)
-        shade = np.rint(p * (levels - 1)) / (levels - 1)
-        paper, zero, one = (np.array(_rgb(ink), float) for ink in (self.inks.paper, self.inks.zero, self.inks.one))
-        toward = np.where((shade > 0.5)[..., None], one, zero)
-        colours = paper + 0.5 * alpha * np.abs(2 * shade - 1)[..., None] * (toward - paper)
+        colours = _shades(self.inks, levels, alpha)[np.rint(p * (levels - 1)).astype(np.intp)]
         sure = p > 0.5
         edge = np.zeros_like(sure)
-        for axis in (0, 1):
-            differs = np.diff(sure, axis=axis)
-            edge |= np.pad(differs, [(0, 1), (0, 0)] if axis == 0 else [(0, 0), (0, 1)])
-        colours[edge] += 0.75 * alpha * (np.array(_rgb(self.inks.ink)) - colours[edge])
-        self.image.paste(Image.fromarray(colours.round().astype(np.uint8)), (left, top))
+        edge[:-1] |= sure[1:] != sure[:-1]
+        edge[:, :-1] |= sure[:, 1:] != sure[:, :-1]
+        colours[edge] = _rgb(_mixed(self.inks.paper, self.inks.ink, 0.75 * alpha))
+        self.image.paste(Image.fromarray(colours), (left, top))
 
     def points(self, square: tuple[float, float, float], x: np.ndarray, y: np.ndarray, own: int) -> None:
         """Of both classes; the last are somebody's own."""
@@ -230,5 +215,33 @@ def _rgb(ink: str) -> tuple[int, int, int]:
     return int(ink[1:3], 16), int(ink[3:5], 16), int(ink[5:7], 16)
 
 
-def _mixed(paper: str, ink: str, alpha: float) -> tuple[int, ...]:
-    return tuple(round(a + alpha * (b - a)) for a, b in zip(_rgb(paper), _rgb(ink), strict=True))
+def _mixed(paper: str, ink: str, alpha: float) -> str:
+    both = zip(_rgb(paper), _rgb(ink), strict=True)
+    return "#" + "".join(f"{round(a + alpha * (b - a)):02x}" for a, b in both)
+
+
+def _shades(inks: Inks, levels: int, alpha: float) -> np.ndarray:
+    """The colour of every level of the probability."""
+    p = np.linspace(0, 1, levels)
+    return np.array(
+        [_rgb(_mixed(inks.paper, inks.one if a > 0.5 else inks.zero, 0.5 * alpha * abs(2 * a - 1))) for a in p],
+        np.uint8,
+    )
+
+
+def _palette(inks: Inks) -> Image.Image:
+    """The colours of a film: those that are drawn, and what their edges are mixed of."""
+    names = {inks.paper} | {_mixed(inks.paper, inks.line, share) for share in (0.3, 1)}
+    names |= {
+        _mixed(inks.paper, ink, share) for ink in (inks.ink, inks.muted, inks.depth, inks.prior) for share in STEPS
+    }
+    names |= {_mixed(inks.paper, ink, share) for ink in (inks.zero, inks.one) for share in (0.75, 1)}
+    names |= {_mixed(inks.paper, inks.depth, 0.2)}
+    shades = [_shades(inks, LEVELS, alpha).tolist() for alpha in (0.4, 0.7, 1)]
+    colours = {tuple(_rgb(name)) for name in names} | {tuple(one) for several in shades for one in several}
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([number for colour in sorted(colours) for number in colour])
+    return palette
+
+
+STEPS = (0.25, 0.5, 0.75, 1)

@@ -80,7 +80,10 @@ INSIDE = {
         *("inspection", "tables", "baselines", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
-    "server": ["guard", "events", "app", "*", ""],
+    "server": [
+        *("guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch"),
+        *("rules", "game", "film", "play", ""),
+    ],
     "cli": ["streams", "app", "options", "pages", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""

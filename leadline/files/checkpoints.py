@@ -153,8 +153,14 @@ def given_up(folder: Path) -> Iterator[None]:
 
 def epochs_done(folder: Path) -> int | None:
     """The epochs of the newest checkpoint in the directory of one training; None if there is none."""
-    names = [_NAME.fullmatch(path.name) for path in _named_so(folder)]
-    return int(names[-1][2]) if names and names[-1] else None
+    names = [path.name for path in _named_so(folder)]
+    return epochs_of(names[-1]) if names else None
+
+
+def epochs_of(name: str) -> int | None:
+    """The epochs of a checkpoint, by its name; None if it is not called as one is."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else int(found[2])
 
 
 def encode(trees: dict[str, PyTree], seconds: float) -> bytes:

@@ -27,7 +27,9 @@ class Event(NamedTuple):
     def encoded(self) -> bytes:
         """As it is sent."""
         where = "" if self.id is None else f"id: {self.id}\n"
-        text = self.data if isinstance(self.data, str) else json.dumps(self.data, separators=(",", ":"))
+        text = (
+            self.data if isinstance(self.data, str) else json.dumps(self.data, separators=(",", ":"), allow_nan=False)
+        )
         return f"{where}event: {self.name}\ndata: {text}\n\n".encode()
 
 

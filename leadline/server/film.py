@@ -46,7 +46,14 @@ def picture(game: Game, dark: bool = False) -> bytes:
     return _encoded(drawn(game.frame(Detail(192, 32)), game, DARK if dark else LIGHT, 2), format="PNG", optimize=True)
 
 
-def film(script: Sequence[tuple[int, Rules]], end: int, dark: bool = False, n_frames: int = MOST_FRAMES) -> bytes:
+def film(
+    script: Sequence[tuple[int, Rules]],
+    end: int,
+    dark: bool = False,
+    *,
+    n_frames: int = MOST_FRAMES,
+    scale: float = 1.0,
+) -> bytes:
     """A GIF of a game, which is played again.
 
     Args:
@@ -54,6 +61,7 @@ def film(script: Sequence[tuple[int, Rules]], end: int, dark: bool = False, n_fr
         end: the last epoch.
         dark: whether on dark paper.
         n_frames: at most.
+        scale: pixels for one of SIZE.
     """
     inks, game, changes = DARK if dark else LIGHT, Game(script[0][1]), list(script[1:])
     images = []
@@ -65,7 +73,7 @@ def film(script: Sequence[tuple[int, Rules]], end: int, dark: bool = False, n_fr
             if not changes or changes[0][0] > game.epoch:
                 break
             game.change(changes.pop(0)[1])
-        images.append(drawn(game.frame(Detail(64, 16)), game, inks, 1, LEVELS))
+        images.append(drawn(game.frame(Detail(64, 16)), game, inks, scale, LEVELS))
     palette = _palette(inks)
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [EACH] * (len(flat) - 1) + [LAST]

@@ -1,6 +1,7 @@
 // The game on the page: it asks for the next frame when the last one is drawn, and the server trains meanwhile.
 import { border, cross, curves, field, points, recolour } from "./paint.js";
 import { addressOf, fill, make, read, settingsOf } from "./settings.js";
+import { digits } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const WORDS = {
@@ -114,9 +115,6 @@ function show(shown) {
     performance.measure("epoch to pixel", { start: Math.max(0, start), end: performance.now() });
   });
 }
-
-const digits = (value) => value === undefined ? "–"
-  : Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en-GB") : value.toFixed(Math.abs(value) < 10 ? 2 : 1);
 
 function draw() {
   if (!frame) return;

@@ -24,7 +24,7 @@ AT_LEAST = 5
 
 TERMS = ("free_energy", "expected_nll", "weight_kl", "depth_kl")
 CURVES = ("epoch", *TERMS, "depth_mean", "depth_std")
-"""What is noted after every step."""
+"""What is noted after every epoch."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,11 @@ class Game:
 
     def burst(self, epochs: Burst) -> None:
         """Hear of epochs, as one who follows the training."""
-        first, last = epochs.first + self._before, epochs.first + self._before + len(epochs) - 1
+        first = self._before + epochs.first
         if self._rows and first <= self._rows[-1][0]:  # it diverged, and went back
             self._cut(first - 1)
-        self._rows.append([last, *(float(epochs.columns[name][-1, 0]) for name in CURVES[1:])])
+        numbers = np.arange(first, first + len(epochs))
+        self._rows += np.column_stack([numbers, *(epochs.columns[name][:, 0] for name in CURVES[1:])]).tolist()
 
     def step(self, n_epochs: int = 1) -> None:
         """Train for so many epochs more; fewer at the end, or where they take longer than SECONDS."""
@@ -185,7 +186,7 @@ class Game:
 
     @property
     def rows(self) -> list[list[float]]:
-        """The curves, a row for every step."""
+        """The curves, a row for every epoch."""
         return self._rows
 
     @property

@@ -22,12 +22,9 @@ from leadline.server.rules import Rules, choices
 from leadline.training import TrainingDivergedError
 
 MOST_GAMES = 16
-"""At a time."""
 
-IDLE = 180.0
-"""Seconds after which a game has ended that nobody asks for; a page that is open asks every EVERY seconds."""
-
-EVERY = 45.0
+IDLE, EVERY = 180.0, 45.0
+"""Seconds: a game has ended that nobody asks for so long; a page that is open asks every so often."""
 
 MOST_BYTES = 2**16
 """Of what a page says."""
@@ -45,9 +42,15 @@ class _Seat:
 
 
 class Games:
-    """Those that are played, each by a page of its own."""
+    """Those that are played, each by a page of its own.
 
-    def __init__(self) -> None:
+    Args:
+        most: at a time.
+        idle: seconds after which a game has ended that nobody asks for.
+    """
+
+    def __init__(self, most: int = MOST_GAMES, idle: float = IDLE) -> None:
+        self.most, self.idle = most, idle
         self._seats: dict[str, _Seat] = {}
         self._lock = threading.Lock()
 
@@ -56,10 +59,10 @@ class Games:
         seat, name = _Seat(Game(rules)), secrets.token_urlsafe(12)
         with self._lock:
             now = time.monotonic()
-            for old in [old for old, one in self._seats.items() if now - one.asked > IDLE]:
+            for old in [old for old, one in self._seats.items() if now - one.asked > self.idle]:
                 del self._seats[old]
-            if len(self._seats) >= MOST_GAMES:
-                said = f"{MOST_GAMES} games are played already: close a window, and wait {IDLE / 60:g} minutes."
+            if len(self._seats) >= self.most:
+                said = f"{self.most} games are played already: close a window, and wait {self.idle / 60:g} minutes."
                 raise InvalidArgumentError(said)
             self._seats[name] = seat
         return name
@@ -68,9 +71,9 @@ class Games:
         """What a game says to somebody who does something with it, one at a time."""
         with self._lock:
             seat = self._seats.get(name)
-            if seat is None or time.monotonic() - seat.asked > IDLE:
+            if seat is None or time.monotonic() - seat.asked > self.idle:
                 self._seats.pop(name, None)
-                raise GoneError
+                raise GoneError(f"The game has ended: nobody looked at it for {self.idle / 60:g} minutes.")
             seat.asked = time.monotonic()
         with seat.lock:
             return act(seat.game)
@@ -81,16 +84,15 @@ class Games:
 
 def play_page(games: Games | None = None) -> Page:
     """The page, with all that it asks for."""
-    games = games or Games()
+    games = Games() if games is None else games
 
     def route(path: str, act: Callable[[Any, str], Response]) -> Route:
         async def answer(request: Request) -> Response:
             try:
                 given = await _said(request)
                 return await run_in_threadpool(act, given, request.path_params.get("game", ""))
-            except GoneError:
-                said = f"The game has ended: nobody looked at it for {IDLE / 60:g} minutes."
-                return JSONResponse({"said": said}, 404)
+            except GoneError as error:
+                return JSONResponse({"said": str(error)}, 404)
             except InvalidArgumentError as error:
                 return JSONResponse({"said": str(error)}, 400)
             except TrainingDivergedError as error:

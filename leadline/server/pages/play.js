@@ -73,7 +73,7 @@ async function failed(error) {
 async function begin(given) {
   const answer = await (await ask("games", given)).json();
   [game, rules] = [answer.game, answer.rules];
-  navigator.locks?.request(game, () => new Promise(() => {})); // held as long as this window has it
+  navigator.locks?.request(`game ${game}`, () => new Promise(() => {})); // held as long as this window has it
   sessionStorage.setItem("game", game);
   [rows, story, pointsSeen] = [[], 0, 0];
   settle();
@@ -98,6 +98,7 @@ async function fetchFrame(detail, epochs = 0) {
   said.planes = Object.fromEntries(said.planes.map((name, i) => [name, new Uint8Array(bytes, n + i * size, size)]));
   rows = [...rows.slice(0, said.known), ...said.rows];
   story = said.story;
+  said.detail = detail;
   if (said.train) [train, pointsSeen] = [said.train, said.points];
   return said;
 }
@@ -122,6 +123,7 @@ function draw() {
   const { context, width } = field($("plane"), planes[view], grid, view);
   border(context, width, planes.mixture, grid);
   points(context, width, train, rules.own.length, offered.reach);
+  $("plane").dataset.detail = frame.detail;
   if (cursor && document.activeElement === $("plane")) cross(context, width, cursor, offered.reach);
   depths(q, p, planes, grid);
   $("epoch").textContent = frame.epoch;
@@ -311,7 +313,7 @@ async function goOn(given) {
   game = sessionStorage.getItem("game");
   if (!game) return false;
   const free = await new Promise((tell) => navigator.locks
-    ? navigator.locks.request(game, { ifAvailable: true }, (lock) => [tell(lock !== null), lock && new Promise(() => {})][1])
+    ? navigator.locks.request(`game ${game}`, { ifAvailable: true }, (lock) => [tell(lock !== null), lock && new Promise(() => {})][1])
     : tell(true));
   if (!free) return false; // another window was made from this one
   try {

@@ -20,17 +20,20 @@ class Event(NamedTuple):
 
     name: str
     data: Any
-    """JSON can say it."""
+    """What JSON can say, or the JSON itself."""
     id: str | None = None
     """Where a page that was cut off goes on: it comes back with the last that it has heard."""
+
+    def text(self) -> str:
+        """The JSON, on one line."""
+        if isinstance(self.data, str):
+            return self.data
+        return json.dumps(self.data, separators=(",", ":"), allow_nan=False)
 
     def encoded(self) -> bytes:
         """As it is sent."""
         where = "" if self.id is None else f"id: {self.id}\n"
-        text = (
-            self.data if isinstance(self.data, str) else json.dumps(self.data, separators=(",", ":"), allow_nan=False)
-        )
-        return f"{where}event: {self.name}\ndata: {text}\n\n".encode()
+        return f"{where}event: {self.name}\ndata: {self.text()}\n\n".encode()
 
 
 class Bell:

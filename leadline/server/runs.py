@@ -101,7 +101,8 @@ class Run:
 
     def _read_record(self) -> Record | None:
         with suppress(*WRONG):
-            return Record.from_json(_json(self._place.read(self.file(RECORD))))
+            record = Record.from_json(_json(self._place.read(self.file(RECORD))))
+            return record if _is_sound(record) else None
         return None
 
     def _read_arguments(self) -> dict[str, Any]:
@@ -228,6 +229,18 @@ _NAMES = {"n_restarts": "restarts", "name": "table"}
 def _json(content: bytes) -> Any:
     """What stands in a file; what JSON does not know is null."""
     return json.loads(content, parse_constant=lambda _: None)
+
+
+def _is_sound(record: Record) -> bool:
+    """Whether what a page takes for numbers and lists is that."""
+    lists = (record.columns or [], record.restart_shares or [], record.depth_prior_pmf or [], record.depth_pmf)
+    dicts = (record.free_energy_terms or {}, record.reliability or {}, record.coverage_curve or {})
+    numbers = (record.epochs, record.depth_mean, record.depth_std, *record.depth_pmf, *record.measures.values())
+    return (
+        all(isinstance(one, list) for one in lists)
+        and all(isinstance(one, dict) for one in (*dicts, *(record.columns or ())))
+        and all(map(_is_number, numbers))
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ CLOSELY = 1.0
 PAUSE = 0.05
 """Seconds at least between two words to a page."""
 
+MOST_TOLD = 64
+"""Answers that are kept for pages that ask the same."""
+
 
 class Watcher:
     """What there is in a directory, kept up to date by a thread of its own."""
@@ -46,6 +50,7 @@ class Watcher:
         self.version = 0
         """Grows when the list of all has changed."""
         self.lock = threading.Lock()
+        self._told: dict[tuple[str | None, str | None], tuple[int, list[Event]]] = {}
         self._stopped = threading.Event()
         self._seen: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -116,34 +121,44 @@ class Watcher:
             "measures": measures,
         }
 
-    def all_news(self, since: str | None) -> list[Event]:
-        """The list of all, where it has changed."""
+    def news(self, run: str | None, since: str | None) -> list[Event]:
+        """What is new of one run, or of the list of all. Pages that have heard the same are told the same: it is put
+        together, and written as JSON, once for all of them."""
         with self.lock:
-            if since == str(self.version):
-                return []
-            said = {
-                "is_there": self.is_there,
-                "runs": [run.entry() for run in self.runs.values()],
-                "tables": list(self.tables.values()) if self.is_there else [],
-                "under_way": self.under_way,
-            }
-            return [Event("all", said, str(self.version))]
+            version, told = self._told.get((run, since), (-1, []))
+            if version != self.version:
+                new = self._all_news(since) if run is None else self._run_news(run, since)
+                told = [one._replace(data=one.text()) for one in new]
+                if len(self._told) >= MOST_TOLD:
+                    self._told.clear()
+                self._told[run, since] = self.version, told
+            return told
 
-    def run_news(self, name: str, since: str | None) -> list[Event]:
-        """What is new of one run: its curves from the point on that the page has, and all that is small."""
-        with self.lock:
-            run = self.runs.get(name)
-            if run is None:
-                gone = not self.is_there
-                return [] if since == "gone" else [Event("gone", {"folder": gone}, "gone")]
-            version, generation, n = _cursor(since)
-            if version == run.version:
-                return []
-            curves = run.curves
-            anew = generation != curves.generation or n > len(curves.points)
-            said = {"now": run.now(), "anew": anew, "points": curves.since(0 if anew else n), "record": run.said()}
-            said["regions"] = Regions.source(run)
-            return [Event("run", said, f"{run.version}.{curves.generation}.{len(curves.points)}")]
+    def _all_news(self, since: str | None) -> list[Event]:
+        """The list of all, where it has changed."""
+        if since == str(self.version):
+            return []
+        said = {
+            "is_there": self.is_there,
+            "runs": [run.entry() for run in self.runs.values()],
+            "tables": list(self.tables.values()) if self.is_there else [],
+            "under_way": self.under_way,
+        }
+        return [Event("all", said, str(self.version))]
+
+    def _run_news(self, name: str, since: str | None) -> list[Event]:
+        """Its curves from the point on that the page has, and all that is small."""
+        run = self.runs.get(name)
+        if run is None:
+            return [] if since == "gone" else [Event("gone", {"folder": not self.is_there}, "gone")]
+        version, generation, n = _cursor(since)
+        if version == run.version:
+            return []
+        curves = run.curves
+        anew = generation != curves.generation or n > len(curves.points)
+        said = {"now": run.now(), "anew": anew, "points": curves.since(0 if anew else n), "record": run.said()}
+        said["regions"] = Regions.source(run)
+        return [Event("run", said, f"{run.version}.{curves.generation}.{len(curves.points)}")]
 
 
 def _cursor(since: str | None) -> tuple[int, int, int]:
@@ -169,13 +184,13 @@ def make_watch(watcher: Watcher) -> Page:
         return JSONResponse(watcher.about())
 
     async def everything(request: Request) -> Response:
-        return stream(request, watcher.bell, watcher.all_news, pause=0.5)
+        return stream(request, watcher.bell, partial(watcher.news, None), pause=0.5)
 
     async def one(request: Request) -> Response:
         if known(request) is None:
             return _refused()
         name = request.query_params.get("run", "")
-        return stream(request, watcher.bell, lambda since: watcher.run_news(name, since), pause=PAUSE)
+        return stream(request, watcher.bell, partial(watcher.news, name), pause=PAUSE)
 
     async def picture(request: Request) -> Response:
         run = known(request)

@@ -174,7 +174,7 @@ export class RunView {
     paint(get("regions-picture"), said);
     const shares = said.classes.map((name, k) => `${name}: ${Math.round((100 * said.class.filter((one) => one === k).length) / said.class.length)} %`);
     get("regions-picture").setAttribute("aria-label", `The plane of ${said.columns.join(" and ")}, coloured by the most probable class after epoch ${said.epoch}. Shares of the plane: ${shares.join(", ")}.`);
-    get("regions-words").textContent = `After epoch ${plain(said.epoch)}, over ${said.columns.join(" (across) and ")} (up). Of this plane, ${shares.join(", ")}. Paler: less sure.`;
+    get("regions-words").textContent = `After epoch ${plain(said.epoch)}, over ${said.columns.join(" (across) and ")} (up). Of this plane, ${shares.join(", ")}. Fainter: less sure.`;
     get("regions-picture").dataset.epoch = said.epoch;
   }
 }

@@ -41,9 +41,23 @@ LIGHT = Inks("#ffffff", "#1b1f24", "#59636e", "#d8dde3", "#2166ac", "#b2182b", "
 DARK = Inks("#14171b", "#e8eaed", "#a2abb5", "#363c44", "#62a8ee", "#ff7d78", "#ff9d57", "#59616b")
 
 
+class Seen(NamedTuple):
+    """A game at one moment: its frame, and what else is drawn."""
+
+    frame: Frame
+    rules: Rules
+    points: tuple[np.ndarray, np.ndarray]
+    rows: list[list[float]]
+
+
+def seen(game: Game, detail: Detail) -> Seen:
+    """What there is to see of it now."""
+    return Seen(game.frame(detail), game.rules, game.points, list(game.rows))
+
+
 def picture(game: Game, dark: bool = False) -> bytes:
     """A PNG of the game as it is."""
-    return _encoded(drawn(game.frame(Detail(192, 32)), game, DARK if dark else LIGHT, 2), format="PNG", optimize=True)
+    return _encoded(drawn(seen(game, Detail(192, 32)), DARK if dark else LIGHT, 2), format="PNG", optimize=True)
 
 
 def film(
@@ -64,7 +78,7 @@ def film(
         scale: pixels for one of SIZE.
     """
     inks, game, changes = DARK if dark else LIGHT, Game(script[0][1]), list(script[1:])
-    images = []
+    moments = []
     for epoch in sorted({round(at) for at in np.linspace(0, end, n_frames)}):
         while True:
             until = min([epoch, *(at for at, _ in changes)])
@@ -73,8 +87,9 @@ def film(
             if not changes or changes[0][0] > game.epoch:
                 break
             game.change(changes.pop(0)[1])
-        images.append(drawn(game.frame(Detail(64, 16)), game, inks, scale, LEVELS))
-    palette = _palette(inks)
+        moments.append(seen(game, Detail(64, 16)))
+    palette, places = _palette(inks), max(len(one.frame.by_depth) for one in moments)
+    images = (drawn(one, inks, scale, LEVELS, places) for one in moments)
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [EACH] * (len(flat) - 1) + [LAST]
     more = {"save_all": True, "append_images": flat[1:], "duration": times, "loop": 0, "optimize": False}
@@ -87,28 +102,29 @@ def _encoded(image: Image.Image, **how: Any) -> bytes:
     return file.getvalue()
 
 
-def drawn(frame: Frame, game: Game, inks: Inks, scale: float, levels: int = 256) -> Image.Image:
+def drawn(moment: Seen, inks: Inks, scale: float, levels: int = 256, places: int = 0) -> Image.Image:
     """The plane with its points, the depths with their regions, and how E[L] went.
 
     Args:
-        frame: of the game.
-        game: its points, its settings and its story.
+        moment: of a game.
         inks: light or dark.
         scale: pixels for one of SIZE.
         levels: of the probability.
+        places: for so many depths there is room; as many as there are, at least.
     """
     sheet = _Sheet(inks, 2 * scale)  # twice as fine, and then made smaller: lines get smooth edges
-    rules, rows = game.rules, game.rows
+    frame, rules, points, rows = moment
     sheet.text((18, 12), f"ω = {rules.omega:g}", 15, bold=True)
     said = f"epoch {frame.epoch:,} of {frame.end:,}"
     sheet.text((362, 14), said, 12, inks.muted, anchor="ra")
     sheet.field((18, 42, 344), frame.mixture, levels)
-    sheet.points((18, 42, 344), *game.points, own=len(rules.own))
+    sheet.points((18, 42, 344), *points, own=len(rules.own))
     q, p = frame.depth_posterior, frame.depth_prior
     mean = float(q @ np.arange(len(q)))
     sheet.text((386, 12), "depth", 15, bold=True)
     sheet.text((702, 14), f"E[L] = {mean:.2f},  {frame.accuracy:.0f} % right", 12, inks.muted, anchor="ra")
-    step = min(316 / len(q), 62)
+    places = max(places, len(q))
+    step = min(316 / places, 62)
     tile, top = step - 5, max(0.65, q.max(), p.max())
     for depth in range(len(q)):
         x = 386 + depth * step
@@ -118,11 +134,17 @@ def drawn(frame: Frame, game: Game, inks: Inks, scale: float, levels: int = 256)
             sheet.field((x, 138, tile), frame.by_depth[depth], levels, 0.25 + 0.75 * min(1, q[depth] / 0.3))
         else:
             sheet.box((x, 138, x + tile, 138 + tile), inks.line, 0.3)
-        sheet.text((x + tile / 2, 142 + tile), f"L = {depth}", 9.5, inks.ink, anchor="ma")
+        sheet.text(
+            (x + tile / 2, 142 + tile),
+            f"L = {depth}" if places < 9 or depth == 0 else f"{depth}",
+            9.5,
+            inks.ink,
+            anchor="ma",
+        )
         sheet.text(
             (x + tile / 2, 154 + tile), f"{100 * q[depth]:.0f} %" if q[depth] else "–", 9.5, inks.muted, anchor="ma"
         )
-    sheet.box((386, 132, 386 + len(q) * step - 5, 132.8), inks.muted)
+    sheet.box((386, 132, 386 + places * step - 5, 132.8), inks.muted)
     _depth_curve(sheet, inks, rows, frame.end)
     return sheet.image.resize([round(scale * side) for side in SIZE], Image.Resampling.LANCZOS)
 

@@ -20,7 +20,7 @@ SECONDS = 0.25
 """A step ends after the epochs that take so long, however many were asked for: the page waits for it."""
 
 AT_LEAST = 5
-"""Depths 0 to 4 have a place of their own, whether they have mass or not."""
+"""Depths 0 to 4 have a place of their own, whether they have mass or not; others from when they had some on."""
 
 TERMS = ("free_energy", "expected_nll", "weight_kl", "depth_kl")
 CURVES = ("epoch", *TERMS, "depth_mean", "depth_std")
@@ -82,6 +82,7 @@ class Game:
         self.rules, self._problem, self._training, self._before = rules, problem, training, 0
         self.script: list[tuple[int, Rules]] = [(0, rules)]
         """What was changed after which epoch: enough to play it again, to the bit."""
+        self._places = AT_LEAST
         self._set_out()
         self._cut(0)
 
@@ -127,6 +128,7 @@ class Game:
         if self._rows and first <= self._rows[-1][0]:  # it diverged, and went back
             self._cut(first - 1)
         numbers = np.arange(first, first + len(epochs))
+        self._places = max(self._places, int(epochs.columns["depth_support"][..., 1].max()) + 1)
         self._rows += np.column_stack([numbers, *(epochs.columns[name][:, 0] for name in CURVES[1:])]).tolist()
 
     def step(self, n_epochs: int = 1) -> None:
@@ -151,7 +153,7 @@ class Game:
         parts = uncertainty_by_depth(models, moments, noise)
         q, moments = q[0], moments[0, : q.shape[1]]
         together = np.tensordot(q, moments, axes=1)
-        deepest = max(AT_LEAST, int(np.flatnonzero(q)[-1]) + 1)
+        deepest = max(self._places, int(np.flatnonzero(q)[-1]) + 1)
         q, moments = (np.concatenate([a, np.zeros((deepest, *a.shape[1:]))])[:deepest] for a in (q, moments))
         alone = np.where((q > 0)[:, None], moments[:, :n, 1], 0.5)
         side = (detail.grid, detail.grid)

@@ -147,23 +147,27 @@ function draw() {
   $("run").textContent = running ? "Pause" : over ? "Done" : frame.epoch ? "Go on" : "Start";
 }
 
+const percent = (mass, short) => short ? `${Math.round(100 * mass)}%` : `${(100 * mass).toFixed(mass < 0.0995 ? 1 : 0)} %`;
+
 /** A place for every depth: bars of q(L) before p(L), its regions, which fade with its mass, and its numbers. */
 function depths(q, p, planes, grid) {
   const list = $("depths");
   while (list.children.length > q.length) list.lastChild.remove();
   while (list.children.length < q.length) {
-    const one = document.createElement("li"), depth = list.children.length;
+    const one = document.createElement("li");
     one.innerHTML = '<div class="bars" aria-hidden="true"><div class="bar p"></div><div class="bar q"></div></div>' +
       '<canvas class="tile" aria-hidden="true"></canvas><p><b></b> <span></span></p>';
-    one.querySelector("b").textContent = `L = ${depth}`;
     list.append(one);
   }
+  const many = q.length > 8;
+  list.classList.toggle("many", many);
   const top = Math.max(0.65, ...q, ...p);
   q.forEach((mass, depth) => {
     const one = list.children[depth], tile = one.querySelector("canvas");
+    one.querySelector("b").textContent = many && depth ? depth : `L = ${depth}`;
     one.querySelector(".q").style.height = `${(100 * mass) / top}%`;
     one.querySelector(".p").style.height = `${(100 * p[depth]) / top}%`;
-    one.querySelector("span").textContent = mass ? `${(100 * mass).toFixed(mass < 0.0995 ? 1 : 0)} %` : "–";
+    one.querySelector("span").textContent = mass ? percent(mass, many) : "–";
     tile.style.opacity = mass ? 0.25 + 0.75 * Math.min(1, mass / 0.3) : 0.35;
     if (mass) {
       const { context, width } = field(tile, planes[depth], grid, "mixture");

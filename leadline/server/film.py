@@ -177,7 +177,8 @@ class _Sheet:
 
     def __init__(self, inks: Inks, scale: float):
         self.inks, self.scale = inks, scale
-        self.image = Image.new("RGB", tuple(round(scale * side) for side in SIZE), inks.paper)
+        width, height = (round(scale * side) for side in SIZE)
+        self.image = Image.new("RGB", (width, height), inks.paper)
         self.pen = ImageDraw.Draw(self.image)
 
     def _at(self, numbers: Any) -> list[float]:
@@ -188,7 +189,8 @@ class _Sheet:
     ) -> None:
         """Words."""
         font = _font(bold, size * self.scale)
-        self.pen.text(tuple(self._at(at)), words, fill=ink or self.inks.ink, font=font, anchor=anchor)
+        x, y = self._at(at)
+        self.pen.text((x, y), words, fill=ink or self.inks.ink, font=font, anchor=anchor)
 
     def box(self, corners: tuple[float, float, float, float], ink: str, alpha: float = 1.0) -> None:
         """A full rectangle; one of no height is not there."""

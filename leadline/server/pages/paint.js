@@ -2,6 +2,8 @@
 
 const OF_VIEWS = { mixture: ["--zero", "--paper", "--one"], noise: ["--paper", "--data"],
   weights: ["--paper", "--weights"], depth: ["--paper", "--depth"] };
+/** The nats of full colour, beyond which there is no more. */
+export const FULL = { noise: Math.LN2, weights: 0.2, depth: 0.2 };
 let palettes = {}, inks = {};
 
 /** The colour of a name of the style, as [red, green, blue]. */
@@ -14,9 +16,9 @@ export function recolour() {
   [palettes, inks] = [{}, {}];
   for (const [view, names] of Object.entries(OF_VIEWS)) {
     const stops = names.map(colour), paper = colour("--paper"), palette = new Uint8ClampedArray(1024);
-    const strength = view === "mixture" ? 0.5 : 0.95;
+    const strength = view === "mixture" ? 0.5 : 0.95, gain = Math.LN2 / (FULL[view] ?? Math.LN2);
     for (let i = 0; i < 256; i++) {
-      const at = (i / 255) * (stops.length - 1), k = Math.min(Math.floor(at), stops.length - 2);
+      const at = Math.min(1, (gain * i) / 255) * (stops.length - 1), k = Math.min(Math.floor(at), stops.length - 2);
       for (let c = 0; c < 3; c++) {
         const pure = stops[k][c] + (at - k) * (stops[k + 1][c] - stops[k][c]);
         palette[4 * i + c] = paper[c] + strength * (pure - paper[c]);

@@ -1,5 +1,5 @@
 // The game on the page: it asks for the next frame when the last one is drawn, and the server trains meanwhile.
-import { border, cross, curves, field, points, recolour } from "./paint.js";
+import { FULL, border, cross, curves, field, points, recolour } from "./paint.js";
 import { addressOf, fill, make, read, settingsOf } from "./settings.js";
 import { digits } from "./words.js";
 
@@ -135,7 +135,7 @@ function draw() {
   $("mean").textContent = mean.toFixed(2);
   $("std").textContent = Math.sqrt(q.reduce((sum, mass, depth) => sum + mass * (depth - mean) ** 2, 0)).toFixed(2);
   for (const part of ["noise", "weights", "depth"]) $(`mean-${part}`).textContent = frame.means[part].toFixed(2);
-  $("view-words").textContent = WORDS[view] + (view === "mixture" ? "" : " Full colour is ln 2 = 0.69 nats.");
+  $("view-words").textContent = WORDS[view] + (view in FULL ? ` Full colour: ${FULL[view].toFixed(2)} nats.` : "");
   const column = (i) => rows.map((row) => row[i]), epochs = column(0);
   const lines = [["--depth", 4], ["--weights", 3], ["--data", 2], ["--ink", 1]];
   curves($("energy"), epochs, lines.map(([colour, i]) => ({ values: column(i), colour, wide: i === 1 })),

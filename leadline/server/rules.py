@@ -43,8 +43,8 @@ class Rules:
 
     omega: float = choice(
         15.0,
-        "Turns of the spiral, ω",
-        "Its rotation speed: the larger, the harder.",
+        "Rotation of the spiral, ω",
+        "Its speed: at the rim it has turned by ω quarters of a circle. The larger, the harder.",
         under_way=True,
         range=(0, 30, 0.5),
     )

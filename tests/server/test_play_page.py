@@ -134,6 +134,9 @@ def test_the_page_says_what_the_game_says(address, browser):
         toward = np.array([0xB2, 0x18, 0x2B] if probability > 0.5 else [0x21, 0x66, 0xAC])
         expected = 255 + 0.5 * abs(2 * probability - 1) * (toward - 255.0)
         np.testing.assert_allclose(browser.execute_script(PIXEL, x, y)[:3], expected, atol=8)
+    click(browser, "picture")
+    kept = "return document.getElementById('kept').textContent"
+    until(browser, lambda said: browser.execute_script(kept) == "Saved as leadline-play.png.")
     assert errors(browser) == []
 
 
@@ -174,7 +177,12 @@ def test_the_spiral_winds_under_way(address, browser):
     assert wound["run"] == "Pause"
     later = until(browser, lambda said: said["epoch"] > wound["epoch"] and said["end"] > 400)
     assert later["end"] <= later["epoch"] + 400
-    paused(browser)
+    for _ in range(4):  # faster than frames come
+        click(browser, "run")
+    assert browser.execute_script(READ)["run"] == "Pause"
+    stopped = paused(browser)
+    time.sleep(0.5)
+    assert browser.execute_script(READ)["epoch"] == stopped["epoch"]
     turn(browser, "width", "6")
     begun = until(browser, lambda said: "width=6" in said["hash"] and said["epoch"] == 0)
     assert begun["end"] == 400
@@ -208,18 +216,18 @@ def test_points_of_ones_own_by_hand_and_by_keyboard(address, browser):
 
 
 def test_the_address_restores_all_settings(address, browser):
-    settings = "#omega=6.5&noise=0.1&points=100&own=0.5,-0.25,1;-1,1,0&depth=poisson&recipe=written"
+    settings = "#omega=6.25&noise=0.1&points=100&own=0.5,-0.25,1;-1,1,0&depth=poisson&recipe=written"
     settings += "&temperature=0.4&width=8&epochs=500&seed=9"
     said = opened(browser, address, settings)
     assert said["hash"] == settings
-    expected = {"omega": "6.5", "noise": "0.1", "points": "100", "depth": "poisson", "recipe": "written", "start": ""}
+    expected = {"omega": "6.25", "noise": "0.1", "points": "100", "depth": "poisson", "recipe": "written", "start": ""}
     expected |= {"temperature": "0.4", "width": "8", "epochs": "500", "seed": "9"}
     assert {name: said["settings"][name] for name in expected} == expected
     assert said["end"] == 500
     click(browser, "step")
     stepped = until(browser, still(1))
     own = ((0.5, -0.25, 1), (-1, 1, 0))
-    rules = Rules(6.5, 0.1, 100, own, "poisson", "written", 0.4, None, 8, 500, 9)
+    rules = Rules(6.25, 0.1, 100, own, "poisson", "written", 0.4, None, 8, 500, 9)
     q = ours(rules, 1).frame(DETAILS["still"]).depth_posterior
     assert stepped["mean"] == f"{q @ np.arange(len(q)):.2f}"
     browser.execute_script("location.hash = 'omega=3&epochs=300'")

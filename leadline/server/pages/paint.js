@@ -163,22 +163,20 @@ export function curves(canvas, epochs, lines, { end, log = false, least = 0, wor
     const epoch = Math.round(share * end);
     context.fillText(share ? epoch.toLocaleString("en-GB") : "epoch 0", x(epoch), height - 5);
   }
-  const every = Math.max(1, Math.floor(epochs.length / 600));
-  const some = epochs.map((_, i) => i).filter((i) => i % every === 0 || i === epochs.length - 1);
   context.lineJoin = "round";
   for (const { values, colour: ink, band, wide } of lines) {
     context.strokeStyle = context.fillStyle = css(ink);
     if (band) {
       context.beginPath();
-      some.forEach((i) => context.lineTo(x(epochs[i]), y(values[i] + band[i])));
-      [...some].reverse().forEach((i) => context.lineTo(x(epochs[i]), y(Math.max(0, values[i] - band[i]))));
+      epochs.forEach((_, i) => context.lineTo(x(epochs[i]), y(values[i] + band[i])));
+      [...epochs.keys()].reverse().forEach((i) => context.lineTo(x(epochs[i]), y(Math.max(0, values[i] - band[i]))));
       context.globalAlpha = 0.18;
       context.fill();
       context.globalAlpha = 1;
     }
     context.lineWidth = wide ? 2 : 1.5;
     context.beginPath();
-    some.forEach((i) => context.lineTo(x(epochs[i]), y(values[i])));
+    epochs.forEach((_, i) => context.lineTo(x(epochs[i]), y(values[i])));
     context.stroke();
   }
 }

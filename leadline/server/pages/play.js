@@ -13,7 +13,7 @@ const WORDS = {
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-let offered, game, rules, frame, running = false;
+let offered, game, rules, frame, running = false, looping = false;
 let rows = [], train = [], story = 0, pointsSeen = 0;
 let cursor = null, wanted = null, turn = Promise.resolve();
 
@@ -136,7 +136,8 @@ function draw() {
   $("std").textContent = Math.sqrt(q.reduce((sum, mass, depth) => sum + mass * (depth - mean) ** 2, 0)).toFixed(2);
   for (const part of ["noise", "weights", "depth"]) $(`mean-${part}`).textContent = frame.means[part].toFixed(2);
   $("view-words").textContent = WORDS[view] + (view in FULL ? ` Full colour: ${FULL[view].toFixed(2)} nats.` : "");
-  const column = (i) => rows.map((row) => row[i]), epochs = column(0);
+  const every = Math.ceil(rows.length / 600), thin = rows.filter((_, i) => i % every === 0 || i === rows.length - 1);
+  const column = (i) => thin.map((row) => row[i]), epochs = column(0);
   const lines = [["--depth", 4], ["--weights", 3], ["--data", 2], ["--ink", 1]];
   curves($("energy"), epochs, lines.map(([colour, i]) => ({ values: column(i), colour, wide: i === 1 })),
     { end: frame.end, log: true, least: 0.1, words: "nats" });
@@ -186,24 +187,35 @@ async function run() {
   running = true;
   sessionStorage.setItem("running", "yes");
   notice();
-  const epochs = () => Number($("speed").value), one = () => inTurn(() => fetchFrame("moving", epochs()));
-  let coming = one(), said = performance.now();
   draw();
+  if (looping) return; // paused and started again before the frame in hand had come
+  looping = true;
   try {
-    while (coming) {
-      const now = await coming;
-      if (now.epoch >= now.end) running = false;
-      coming = running ? one() : null;
-      await nextPaint();
-      show(now);
-      if (calm.matches) await pauseOf(500);
-      if (performance.now() - said > 10_000) [said] = [performance.now(), aloud()];
+    while (running) {
+      await flow();
+      await inTurn(() => look("still"));
     }
     pause();
-    await inTurn(() => look("still"));
     aloud();
   } catch (error) {
     await failed(error);
+  } finally {
+    looping = false;
+  }
+}
+
+/** Frames, until there is a pause or an end: the next one is asked for before the last is drawn. */
+async function flow() {
+  const one = () => inTurn(() => fetchFrame("moving", Number($("speed").value)));
+  let coming = one(), said = performance.now();
+  while (coming) {
+    const now = await coming;
+    if (now.epoch >= now.end) running = false;
+    coming = running ? one() : null;
+    await nextPaint();
+    show(now);
+    if (calm.matches) await pauseOf(500);
+    if (performance.now() - said > 10_000) [said] = [performance.now(), aloud()];
   }
 }
 
@@ -267,8 +279,9 @@ function steer(event) {
 /** Give the user a file. */
 async function keep(what, name, words) {
   $("kept").textContent = words;
+  $(what).disabled = true;
   try {
-    const answer = await inTurn(() => askGame(what, { dark: dark.matches }));
+    const answer = await askGame(what, { dark: dark.matches });
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
     link.download = name;
@@ -278,6 +291,8 @@ async function keep(what, name, words) {
   } catch (error) {
     $("kept").textContent = "";
     await failed(error);
+  } finally {
+    $(what).disabled = false;
   }
 }
 
@@ -288,10 +303,11 @@ function listen() {
     inTurn(() => look("still", 1)).then(aloud).catch(failed);
   });
   $("again").addEventListener("click", () => act(() => askGame("again")));
-  $("settings").addEventListener("input", (event) => {
+  for (const when of ["input", "change"]) $("settings").addEventListener(when, (event) => {
+    if ((event.target.type === "number") !== (when === "change")) return; // a number is one when it is done
     const to = { ...read($("settings"), offered), own: mine() };
-    if (event.target.type !== "number" || event.target.value === "" || event.target.validity.valid) change(to);
     fill($("settings"), to, offered, event.target);
+    change(to);
   });
   $("settings").addEventListener("submit", (event) => event.preventDefault());
   $("views").addEventListener("change", draw);
@@ -303,8 +319,8 @@ function listen() {
   $("picture").addEventListener("click", () => keep("picture", "leadline-play.png", "Drawing …"));
   $("film").addEventListener("click", () => keep("film", "leadline-play.gif", "It is played again and drawn: some seconds …"));
   $("link").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(location.href).catch(() => {});
-    $("kept").textContent = "The address holds the settings, after the #: behind any other address of `leadline play` too.";
+    const copied = await navigator.clipboard?.writeText(location.href).then(() => "Copied. ", () => "");
+    $("kept").textContent = `${copied ?? ""}What stands behind the # are the settings, for any other leadline play, too.`;
   });
   addEventListener("hashchange", () => inTurn(() => begin(settingsOf(location.hash))).catch(failed));
   new ResizeObserver(draw).observe($("plane"));

@@ -15,6 +15,7 @@ export function make(form, { fields }) {
     else {
       control.type = one.default === null || one.name === "seed" ? "number" : "range";
       [control.min, control.max, control.step] = one.range;
+      if (control.type === "number") control.step = "any";
     }
     control.title = one.help;
     if (control.type === "range") {
@@ -33,11 +34,13 @@ export function fill(form, settings, { fields, recipes, starting }, but = null) 
   for (const one of fields) {
     const control = form.elements[one.name];
     if (!control) continue;
-    if (control !== but && control !== document.activeElement) control.value = settings[one.name] ?? "";
+    const value = settings[one.name] ?? "";
+    if (control.type === "range") control.step = value % one.range[2] ? "any" : one.range[2]; // an address may say 7.25
+    if (control !== but && control !== document.activeElement) control.value = value;
     if (one.name in recipe) control.placeholder = `the recipe's: ${recipe[one.name]}`;
     if (control.type === "range") {
-      const value = Number(control.value);
-      const text = one.name === "noise" ? `${Math.round(100 * value)} %` : value.toLocaleString("en-GB");
+      const shown = Number(control.value);
+      const text = one.name === "noise" ? `${Math.round(100 * shown)} %` : shown.toLocaleString("en-GB");
       form.querySelector(`output[for=${control.id}]`).value = text;
       control.setAttribute("aria-valuetext", text);
     }

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 from io import BytesIO
@@ -176,3 +179,15 @@ def test_pictures_and_films(address):
     status, content = table.post("film")
     film = Image.open(BytesIO(content))
     assert (status, film.format, film.size, film.n_frames) == (200, "GIF", SIZE, epoch + 1)
+
+
+def test_the_command_says_where_and_ends_with_ctrl_c():
+    command = [sys.executable, "-m", "leadline", "play", "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words, address = process.stdout.readline().strip().rsplit(" ", 1)
+    assert words == "play at"
+    assert "<h1>How deep must it be?</h1>" in ask(address)[2]
+    assert Table(address).frame(2)[0]["epoch"] == 2
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == ("", "")
+    assert process.returncode == 0

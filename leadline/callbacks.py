@@ -27,6 +27,10 @@ MOVING = ("depth_mean", "depth_std")
 """What it says after every epoch."""
 
 
+DEPTH_EVERY = 0.2
+"""Seconds from one q(L) in the lines to the next: short trainings have more calls than anybody can see."""
+
+
 class JsonLines:
     """Write a line of JSON for every epoch and restart, as they come.
 
@@ -43,6 +47,7 @@ class JsonLines:
         with writing(self.path, "path"):
             check_ours(self.path)
         self._last: int | None = None
+        self._depth_at = 0.0
         self._in_trouble = False
 
     def burst(self, epochs: Burst) -> None:
@@ -50,23 +55,34 @@ class JsonLines:
         if self._in_trouble:
             return
         follows = self._last is not None and epochs.first == self._last + 1
+        now, last = float(epochs.seconds[-1]), epochs.first + len(epochs) - 1
+        with_depth = not follows or last == epochs.end or now - self._depth_at >= DEPTH_EVERY
+        self._depth_at = now if with_depth else self._depth_at
         stays = None if follows else lambda line: _epoch_of(line) < epochs.first
         try:
-            add_lines(self.path, lines(epochs), stays)
+            add_lines(self.path, lines(epochs, with_depth), stays)
         except OSError as error:
             said = f"Cannot write {self.path}: {error.strerror or error}. Training goes on without."
             warnings.warn(said, NotWrittenWarning, stacklevel=2)
             self._in_trouble = True
-        self._last = epochs.first + len(epochs) - 1
+        self._last = last
 
     def close(self) -> None:
         """The training is over."""
         self._last, self._in_trouble = None, False
 
 
-def lines(epochs: Burst) -> str:
-    """A line for every epoch and restart. Most epochs are not validated: what these say is that of the one before. The
-    last epoch of a call has q(L) as well, and the number of epochs there will be, null as long as it is not decided."""
+def lines(epochs: Burst, with_depth: bool = True) -> str:
+    """A line for every epoch and restart. Most epochs are not validated: what these say is that of the one before.
+
+    Args:
+        epochs: of a compiled call.
+        with_depth: whether the last of them says q(L) as well, and how many epochs there will be, null as long as that
+            is not decided.
+
+    Returns:
+        The text.
+    """
     columns = epochs.columns
     validated = np.stack([columns[name] for name in VALIDATED], axis=-1)
     is_new = np.ones(len(epochs), bool)
@@ -82,7 +98,7 @@ def lines(epochs: Burst) -> str:
     rows = zip((np.cumsum(is_new) - 1).tolist(), epochs.seconds.tolist(), *moving, strict=True)
     ends, last = [""] * len(heads), epochs.first + len(epochs) - 1
     for epoch, (which, seconds, *now) in enumerate(rows, epochs.first):
-        at, ends = f'{epoch}, "phase": "', _of_last(epochs) if epoch == last else ends
+        at, ends = f'{epoch}, "phase": "', _of_last(epochs) if with_depth and epoch == last else ends
         text += [
             f'{head}{at}{phase}", {said}, "depth_mean": {mean:.7g}, "depth_std": {std:.7g}, '
             f'"depth_support": [{low}, {high}], "seconds": {seconds:.3f}{end}}}\n'

@@ -1,8 +1,11 @@
 """Directories as trainings leave them, for tests of what watches them."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 LEADLINE = [sys.executable, "-m", "leadline"]
@@ -16,6 +19,24 @@ def spiral(out, *more, epochs=60):
     done = subprocess.run(given, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return Path(out)
+
+
+@contextmanager
+def training(out, begun, *more, omega=4, epochs=1500):
+    """The process of one that has begun, and is stopped for the moment (SIGCONT has it go on)."""
+    given = [*LEADLINE, "spiral", "--omega", omega, "--epochs", epochs, *SMALL, "--out", out, *more]
+    process = subprocess.Popen([*map(str, given)], stderr=subprocess.DEVNULL)
+    try:
+        give_up = time.monotonic() + 60
+        while not begun():
+            assert process.poll() is None
+            assert time.monotonic() < give_up
+            time.sleep(0.002)
+        process.send_signal(signal.SIGSTOP)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def line(epoch, pmf=None, epochs=None, restart=0, **changes):

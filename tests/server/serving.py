@@ -41,7 +41,7 @@ def ask(address, file="", method="GET", path=None, **headers):
 
 
 class Listener:
-    """Follows a stream in a thread: `heard` are the names, the data and the ids of its events."""
+    """Follows a stream in a thread: `heard` are the names, the data and the ids of its events, but for heartbeats."""
 
     def __init__(self, address, file="events", **headers):
         parts = urlsplit(address)
@@ -61,7 +61,8 @@ class Listener:
                 if name:
                     event[name] = value
                 elif "event" in event:
-                    self.heard.append((event["event"], json.loads(event["data"]), event.get("id")))
+                    if event["event"] != "alive":
+                        self.heard.append((event["event"], json.loads(event["data"]), event.get("id")))
                     event = {}
         except (OSError, http.client.HTTPException):
             pass

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from leadline.server.watch import Watcher, make_watch
-from tests.server.runs import LEADLINE, hostile, line, text
+from tests.server.runs import LEADLINE, hostile, line, text, training
 from tests.server.serving import serving
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -51,6 +52,11 @@ def until(browser, holds, seconds=30):
         time.sleep(0.05)
 
 
+def is_written(path):
+    """Whether there is something in a file."""
+    return path.exists() and path.stat().st_size > 0
+
+
 def errors(browser):
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
@@ -61,36 +67,31 @@ def digits(value, n=3):
 
 
 def test_one_sees_a_training_learn_and_what_came_of_it(tmp_path, browser, new_browser):
-    out, more = tmp_path / "run", ("--restarts", "2", "--width", "8", "--quiet")
-    given = [*LEADLINE, "spiral", "--omega", "6", "--epochs", "1500", *more, "--out", str(out)]
+    out = tmp_path / "run"
+    errors(browser)  # of other tests
     with watching(tmp_path) as address:
-        process = subprocess.Popen(given, stderr=subprocess.DEVNULL)
-        try:
-            give_up = time.monotonic() + 60
-            while not (out / "metrics.jsonl").exists():
-                assert time.monotonic() < give_up
-                time.sleep(0.05)
-            time.sleep(1.2)  # until it is found
+        with training(out, lambda: is_written(out / "metrics.jsonl"), omega=6) as process:
             browser.get(address)
-            begun = until(browser, lambda said: said["epoch"] > 0 and said["status"] == "running")
-            moved = until(browser, lambda said: said["epoch"] > begun["epoch"] and said["depth"] != begun["depth"])
+            begun = until(browser, lambda said: said["epoch"] > 0 and said["status"] == "running" and said["depth"])
+            process.send_signal(signal.SIGCONT)
+            is_further = lambda said: said["epoch"] > begun["epoch"] and said["depth"] != begun["depth"]  # noqa: E731
+            moved = until(browser, is_further)
+            process.send_signal(signal.SIGSTOP)
             assert moved["bars"] != begun["bars"]
             of_page = [float(mass) for mass in moved["depth"]]
             assert sum(of_page) == pytest.approx(1, abs=1e-3)
             for mass, bar in zip(of_page, moved["bars"], strict=False):
                 assert float(bar.removeprefix("scaleY(").removesuffix(")")) == pytest.approx(mass, abs=5e-4)
             browser.refresh()  # in the middle
-            again = until(browser, lambda said: said["epoch"] > moved["epoch"])
-            assert again["status"] == "running"
             second = new_browser()
             second.get(address)
-            process.wait(60)
-            both = [
-                until(one, lambda said: said["status"] == "finished" and said["depth"]) for one in (browser, second)
-            ]
-        finally:
-            process.kill()
-            process.wait()
+            last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+            until(browser, lambda said: said["epoch"] == last["epoch"] and said["status"] == "running")
+            until(second, lambda said: said["epoch"] == last["epoch"])
+            process.send_signal(signal.SIGCONT)
+            assert process.wait(60) == 0
+            is_done = lambda said: said["status"] == "finished" and said["depth"]  # noqa: E731
+            both = [until(one, is_done) for one in (browser, second)]
         record = json.loads((out / "record.json").read_text())
         for said in both:
             assert [float(mass) for mass in said["depth"]][: len(record["depth_pmf"])] == [

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from contextlib import ExitStack
@@ -17,9 +18,10 @@ from leadline.cli.pages import watch
 from leadline.server import curves, tails
 from leadline.server.curves import MEANS, MOST_POINTS, Curves
 from leadline.server.places import Place, number
+from leadline.server.regions import Regions
 from leadline.server.tails import Tail
 from leadline.server.watch import Watcher, make_watch
-from tests.server.runs import LEADLINE, hostile, line, spiral, text
+from tests.server.runs import hostile, line, spiral, text, training
 from tests.server.serving import Listener, ask, serving
 from tests.tolerances import CLOSED_FORM
 
@@ -478,31 +480,30 @@ def test_a_training_that_ended_without_a_record_is_not_called_running(tmp_path):
 def test_it_follows_a_training_that_runs_and_changes_nothing(tmp_path, watched):
     out = tmp_path / "run"
     address, watcher = watched(tmp_path)
-    given = [*LEADLINE, "spiral", "--omega", "4", "--epochs", "700", "--restarts", "2", "--width", "8", "--quiet"]
-    process = subprocess.Popen([*given, "--out", str(out), "--checkpoint-every", "0.3"], stderr=subprocess.PIPE)
-    give_up = time.monotonic() + 60
-    while "run" not in watcher.runs:
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    listener = Listener(address, "one?run=run")
-    drawn = []
-    while process.poll() is None:
-        time.sleep(0.2)
+    with training(out, lambda: any(out.glob("checkpoints/*.checkpoint")), "--checkpoint-every", 0.2) as process:
+        give_up = time.monotonic() + 60
+        while "run" not in watcher.runs or Regions.source(watcher.runs["run"]) is None:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+        listener = Listener(address, "one?run=run")
+        listener.until(lambda heard: heard and heard[-1][1]["now"]["last"])
         status, _, said = ask(address, "regions?run=run")
-        if status == 200:
-            drawn.append(json.loads(said))
-    assert process.returncode == 0, process.stderr.read()
-    process.stderr.close()
+        assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(60) == 0
     heard = listener.until(lambda heard: heard[-1][1]["now"]["status"] == "finished")
     seen = [data["now"] for _, data, _ in heard]
-    assert next(one["status"] for one in seen if one["last"]) == "running"
-    assert len({tuple(one["depth"]["mean"]) for one in seen if one["depth"]}) > 3
-    assert seen[-1]["last"]["epoch"] == 700
+    assert seen[0]["status"] == "running"
+    assert len({tuple(one["depth"]["mean"]) for one in seen}) > 1
     record = json.loads((out / "record.json").read_text())
+    assert seen[-1]["last"]["epoch"] == record["epochs"]
     assert seen[-1]["depth"]["mean"] == record["depth_pmf"]
-    assert drawn, "no decision regions came while it trained"
-    assert len(drawn[-1]["class"]) == drawn[-1]["n"] ** 2
-    assert set(drawn[-1]["class"]) == {0, 1}
+    assert status == 200
+    drawn = json.loads(said)
+    assert drawn["epoch"] < record["epochs"]
+    assert len(drawn["class"]) == drawn["n"] ** 2
+    assert set(drawn["class"]) == {0, 1}
     assert {path.name for path in out.iterdir()} == {"metrics.jsonl", "record.json", "spiral.png"}
     listener.close()
 
@@ -512,7 +513,7 @@ def test_the_regions_of_a_checkpoint_are_those_of_the_training(tmp_path):
     from leadline.inference.restarts import Restarts
     from leadline.likelihoods import CategoricalLikelihood
     from leadline.plots import decision_grid
-    from leadline.server.regions import N, Regions
+    from leadline.server.regions import N
     from leadline.studies.spiral import spiral_problem
     from leadline.training.loop import train
     from leadline.training.run import Watch

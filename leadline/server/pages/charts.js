@@ -37,7 +37,7 @@ class Picture {
     this.height = height;
     this.width = 0;
     this.svg = shape("svg", { class: "chart", role: "img", tabindex: "0", "aria-label": label });
-    this.behind = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `${label}: numbers` });
+    this.behind = element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": `${label}: numbers` });
     this.details = element("details", {}, element("summary", {}, "Numbers"), this.behind);
     panel.append(this.svg, this.details);
     this.details.addEventListener("toggle", () => this.tabulate());

@@ -31,9 +31,9 @@ export class Overview {
       ...runs.map((run) => ({ ...run, row: run.values })),
       ...tables.flatMap(({ name, rows }) => rows.map((row, i) => ({ run: null, title: `${name}, row ${i + 1}`, row, id: `${name}|${i}` }))),
     ];
-    const several = tables.length > 1;
+    const several = tables.length + (runs.length ? 1 : 0) > 1;
     if (several) {
-      for (const one of this.rows) if (one.id) one.row = { table: one.title.replace(/, row \d+$/, ""), ...one.row };
+      for (const one of this.rows) one.row = { table: one.id ? one.id.replace(/\|\d+$/, "") : "single runs", ...one.row };
     }
     const count = (n, noun) => `${n === 1 ? "one" : plain(n)} ${noun}${n === 1 ? "" : "s"}`;
     const words = [];
@@ -127,14 +127,14 @@ export class Overview {
     const names = [...new Set(some.flatMap((one) => Object.keys(one.row)))];
     const show = (value) => (typeof value === "number" ? (Number.isInteger(value) ? plain(value) : digits(value, 4)) : value ?? "–");
     const rows = names.map((name) => [this.name(name), ...some.map((one) => show(one.row[name]))]);
-    get("row-table").replaceChildren(table(["", ...some.map((one) => one.title)], rows));
+    get("row-table").replaceChildren(table(["Column", ...some.map((one) => one.title)], rows));
   }
 
   drawList(runs) {
     get("list").hidden = !runs.length;
     const { measures } = this.about;
     const shown = Object.keys(measures).filter((name) => runs.some((run) => run.values[name] !== undefined)).slice(0, 2);
-    const heads = ["Run", "", "Epoch", "E[L] ± sd", "Validation NLL", ...shown.map((name) => this.name(name)), "Left"];
+    const heads = ["Run", "Status", "Epoch", "E[L] ± sd", "Validation NLL", ...shown.map((name) => this.name(name)), "Left"];
     const rows = runs.map((run) => {
       const v = run.values;
       const link = element("a", { href: `#run=${encodeURIComponent(run.run)}` }, run.run || run.title);

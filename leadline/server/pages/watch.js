@@ -36,7 +36,7 @@ function showAll(alone) {
         showOne(said.runs[0].run, true);
         return;
       }
-      alone = false;
+      alone = alone && !said.runs.length && !said.tables.length; // one that begins here soon
       get("all").hidden = false;
       get("title").textContent = about.folder;
       document.title = "Leadline: watch";

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Problem,
         Settings,
         Trained,
+        Training,
         TrainingDivergedError,
         Units,
         Watch,
@@ -80,7 +81,7 @@ _PLACES = {
     "studies.compare": "compare",
     "studies.comparison": "Comparison",
     "training.bursts": "Progress",
-    "training": "Problem Settings Trained TrainingDivergedError Units Watch grow init_models train",
+    "training": "Problem Settings Trained Training TrainingDivergedError Units Watch grow init_models train",
 }
 _MODULES = ("callbacks", "datasets", "metrics")
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}

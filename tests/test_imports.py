@@ -65,7 +65,7 @@ INSIDE = {
     ],
     "training": [
         *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("growth", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
+        *("growth", "drawing", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": [
         "said",
@@ -85,7 +85,10 @@ INSIDE = {
         *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
-    "server": ["guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch", "*", ""],
+    "server": [
+        *("guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch"),
+        *("rules", "game", "film", "play", ""),
+    ],
     "cli": ["streams", "app", "options", "pages", "spirals", "tables", "compare", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""

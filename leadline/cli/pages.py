@@ -46,3 +46,18 @@ def watch(
     watcher = Watcher(folder)
     with watcher.following():
         serve(make_watch(watcher), port, open_browser, lambda address: say(f"watching {folder} at {address}"))
+
+
+@app.command()
+def play(port: Port = 0, open_browser: Open = True) -> None:
+    """Play with depth: spirals, and a network that learns how deep it must be, on a page of this machine.
+
+    Whatever is chosen stands in the address. Ctrl-C ends all games.
+
+    Example: leadline play
+    """
+    check_server("play")
+    from leadline.server.app import serve
+    from leadline.server.play import play_page
+
+    serve(play_page(), port, open_browser, lambda address: say(f"play at {address}"))

@@ -208,7 +208,6 @@ def uncertainty(
     x = check_asked(x, models, n_samples, key)
     q = depth_masses(models)
     share = q / len(q) if share is None else q * share[:, None]  # of each restart and depth
-    at_depth = share.sum(axis=0)
     if isinstance(models.likelihood, NumberLikelihood):  # moments far from 0 have no digits left for a variance
 
         def of_rows(x: np.ndarray) -> np.ndarray:
@@ -216,9 +215,40 @@ def uncertainty(
 
         parts = by_rows(of_rows, x, of_row=numbers_of_row(models, n_samples))
         return Uncertainty(*np.moveaxis(parts * (1 if spread is None else np.square(spread)), 1, 0))
+    return uncertainty_by_depth(models, *moments_by_depth(models, x, n_samples=n_samples, key=key), share, spread)
+
+
+def moments_by_depth(
+    models: Model, x: np.ndarray, *, n_samples: int = 100, key: Key[Array, " runs"]
+) -> tuple[Float[np.ndarray, "runs depths rows ..."], Float[np.ndarray, "runs depths rows ..."]]:
+    """What each Omega_L says alone, for every depth stored: the likelihood's moments and its noise, both the mean over
+    the draws of the weights behind `predict`; zero below the deepest with mass.
+
+    Args:
+        models, x, n_samples, key: as for `predict`.
+
+    Returns:
+        Class probabilities and the entropy of the class, or E[y], E[y^2] and the variance of the noise.
+    """
+    x = check_asked(x, models, n_samples, key)
     pieces = by_pieces(_DepthMoments(), models, x, key=key, n_samples=np.asarray(n_samples))
-    moments, noise = joined(pieces, len(x), axis=2)
-    moments = moments.astype(float)[:, : q.shape[1]]
+    return joined(pieces, len(x), axis=2)
+
+
+def uncertainty_by_depth(
+    models: Model,
+    moments: Float[np.ndarray, "runs depths rows ..."],
+    noise: Float[np.ndarray, "runs depths rows"],
+    share: Float[np.ndarray, "runs depths"] | None = None,
+    spread: Float[np.ndarray, " targets"] | None = None,
+) -> Uncertainty:
+    """`uncertainty` of classes, from their `moments_by_depth`; the share is that of each restart and depth, q(L) over
+    the number of restarts unless given."""
+    if share is None:
+        q = depth_masses(models)
+        share = q / len(q)
+    at_depth, n_depths = share.sum(axis=0), share.shape[1]
+    moments = moments.astype(float)[:, :n_depths]
     of_moments = models.likelihood.uncertainty
     together = np.tensordot(share, moments, axes=2)
     total = of_moments(together)
@@ -226,7 +256,7 @@ def uncertainty(
     mean = np.einsum("kl,kl...->l...", share[:, some], moments[:, some])
     mean /= at_depth[some].reshape(-1, *[1] * (mean.ndim - 1))
     given_depth = np.tensordot(at_depth[some], of_moments(mean), axes=1)
-    noise = np.tensordot(share, noise.astype(float)[:, : q.shape[1]], axes=2)
+    noise = np.tensordot(share, noise.astype(float)[:, :n_depths], axes=2)
     parts = noise, np.maximum(given_depth - noise, 0.0), np.maximum(total - given_depth, 0.0)
     if spread is None or np.all(spread == 1):
         return Uncertainty(*parts)

@@ -5,40 +5,36 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Shaped
 
-from leadline._checks import InvalidArgumentError
+from leadline._checks import InvalidArgumentError, check_integer
 from leadline._identity import identity
 from leadline.backend.compilation import jit_lightly, make_room
 from leadline.backend.device import backend
 from leadline.backend.forks import on_device
-from leadline.backend.numerics import AnyArray, as_float
+from leadline.backend.numerics import as_float
 from leadline.backend.random import fold_in
 from leadline.depth import FixedDepth, Pair
-from leadline.depth.side_by_side import kind_of, side_by_side
+from leadline.depth.side_by_side import kind_of
 from leadline.inference.door import check_likelihood
 from leadline.inference.model import Model
 from leadline.inference.predict import log_likelihood
-from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_recipe
+from leadline.inference.recipes import Recipe, get_recipe
 from leadline.inference.restarts import keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS, Dense
-from leadline.network.unbounded import UnboundedNetwork
 from leadline.training import native
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
+from leadline.training.drawing import Shape, depths_of_runs, draw_models, likelihoods_of_runs
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
-from leadline.training.growth import WEIGHTS, weights_of
 from leadline.training.pace import FixedLength, OwnLength, Paces
-from leadline.training.problem import Problem
+from leadline.training.problem import Problem, added_in_units
 from leadline.training.run import Run, Watch
 from leadline.training.settings import Settings
 from leadline.training.state import init_state
-from leadline.training.storage import Storage, first_capacity
+from leadline.training.storage import Storage
 from leadline.training.trained import History, Trained, held_out_together
 
 N_VALIDATIONS = 200
@@ -54,109 +50,6 @@ SHORT = 10_000
 # A run's random stream: its seed's key, folded with what the draw is for (`inference/restarts.py` and `growth.py` have
 # the others).
 _TRAINING, _SELECTION = 1, 5
-
-Shape = tuple[int, int, int]
-"""The runs, as a grid: fits x temperatures x restarts."""
-
-
-def init_models(
-    n_inputs: int,
-    likelihood: Likelihood,
-    *,
-    depth: Depth = "normal",
-    recipe: str | Recipe = "leadline",
-    block: str = "dense",
-    width: int = 32,
-    capacity: int | None = None,
-    key: Shaped[AnyArray, "runs ..."],
-) -> Model:
-    """Untrained models, one per key, on a leading axis of runs.
-
-    Args:
-        n_inputs: columns of x.
-        likelihood: of the targets.
-        depth: as in `Settings`, and so are the next three.
-        recipe: how the weights and q(L) start.
-        block: what a layer is.
-        width: units of a layer.
-        capacity: the number of hidden layers stored.
-        key: one for every run, or its two words: then the engine draws, and the arrays are NumPy's.
-
-    Returns:
-        The models, as `train` takes them to start from.
-
-    Examples:
-        >>> import numpy as np
-        >>> from leadline import CategoricalLikelihood, init_models
-        >>> two_keys = np.array([[0, 1], [0, 2]], np.uint32)
-        >>> init_models(2, CategoricalLikelihood(3), width=4, key=two_keys).runs
-        (2,)
-    """
-    recipe = get_recipe(recipe)
-    prior, posterior = depth_distributions(depth, recipe)
-    sizes = (n_inputs, likelihood.n_outputs)
-    capacity = capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block])
-    build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights_of(recipe))
-    rest, n_runs = (likelihood, posterior, prior), key.shape[0]
-    if isinstance(key, np.ndarray):
-        each = [build(key=fold_in(words, WEIGHTS)) for words in key]
-        networks = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
-        return Model(networks, *jax.tree.map(lambda a: np.array(np.broadcast_to(a, (n_runs, *a.shape))), rest))
-    networks = eqx.filter_vmap(lambda key: build(key=fold_in(key, WEIGHTS)))(key)
-    # Of a definite type: a user's weakly typed array would change its type, and the program, after the first step.
-    definite = lambda a: jnp.broadcast_to(jax.lax.convert_element_type(a, a.dtype), (n_runs, *a.shape))  # noqa: E731
-    return Model(networks, *jax.tree.map(definite, rest))
-
-
-_init_models_quickly = jit_lightly(init_models)
-
-
-def _draw_models(
-    depths: list[Pair],
-    n_inputs: int,
-    likelihoods: list[Likelihood],
-    *,
-    words: np.ndarray,
-    natively: bool,
-    **options: Any,
-) -> Model:
-    """`init_models` with p(L), q(L) and likelihood for all keys, or for each; `natively` by the engine's draws."""
-    if natively:
-        models = init_models(n_inputs, likelihoods[0], depth=depths[0], key=words, **options)
-    else:
-        models = _init_models_quickly(n_inputs, likelihoods[0], depth=depths[0], key=keys_of(words), **options)
-    if len(likelihoods) > 1:
-        stacked = jax.tree.map(lambda *arrays: np.stack(arrays), *likelihoods)
-        models = eqx.tree_at(lambda m: m.likelihood, models, stacked if natively else jax.device_put(stacked))
-    if len(depths) == 1:
-        return models
-    both = [side_by_side(column) for column in zip(*depths, strict=True)]
-    return eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
-
-
-def _depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) -> list[Pair]:
-    """p(L) and the initial q(L) of all runs, or of each where they differ."""
-    n_fits, n_temperatures, n_restarts = shape
-    depths = [one.depth for one in settings]
-    alike = all(depth is depths[0] or (isinstance(depth, str | int) and depth == depths[0]) for depth in depths)
-    by_restart = [
-        [depth_distributions(depth, each) for each in recipe.by_restart(n_restarts)]
-        for depth in (depths[:1] if alike else depths)
-    ]
-    if len(by_restart) == len(by_restart[0]) == 1:
-        return by_restart[0]
-    times = n_temperatures * n_restarts // len(by_restart[0])
-    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * times]
-
-
-def _likelihoods_of_runs(likelihood: Likelihood, recipe: Recipe, shape: Shape) -> list[Likelihood]:
-    """Of all runs, or of each where they differ."""
-    n_fits, n_temperatures, n_restarts = shape
-    of_kinds = [likelihood.of_kind(kind) for kind in recipe.kinds]
-    if all(one is likelihood for one in of_kinds):
-        return [likelihood]
-    return [of_kinds[i % len(of_kinds)] for i in range(n_restarts)] * (n_fits * n_temperatures)
-
 
 _unpack = jit_lightly(Model.unpack)
 
@@ -198,96 +91,153 @@ def train(
         >>> trained.model.runs, trained.epochs
         ((3,), 20)
     """
-    make_room()
-    watch = watch or Watch()
-    problems, fits = _one_for_each(problem, Settings() if settings is None else settings)
-    common, likelihood = fits[0], problems[0].likelihood
-    temperatures, recipe = common.temperatures(), get_recipe(common.recipe)
-    recipe = replace(recipe, temperature=temperatures.max(), learning_rate=common.learning_rate)
-    assert isinstance(common.batch_size, int)  # resolved
-    seeds = [one.seed for one in fits]
-    shape = (len(fits), *temperatures.shape)
-    n_restarts = shape[2]
-    depths = _depths_of_runs(fits, recipe, shape)
-    tables = make_tables(problems)
-    check_likelihood(likelihood, tables[1].reshape(-1, *tables[1].shape[2:]))
-    parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
-    n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
+    return Training(problem, settings, watch=watch, start=start).finish()
 
-    words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
-    sizes = {"recipe": recipe, "block": common.block, "width": common.width}
-    likelihoods = _likelihoods_of_runs(likelihood, recipe, shape)
-    draw_models = partial(_draw_models, depths, n_inputs, likelihoods, **sizes)
-    by_engine = BLOCKS[common.block] is Dense and backend().has_engine
-    by_engine = by_engine and native.suits(draw_models(words=words[:1], capacity=1, natively=True), recipe)
-    draw_models = partial(draw_models, words=words, natively=by_engine)
-    of_runs = {
-        "key": keys_of(fold_in(words, _TRAINING)),
-        "temperature": as_float(np.broadcast_to(temperatures, shape).ravel()),
-    }
-    begin = (
-        partial(native.init_state, **of_runs)
-        if by_engine
-        else partial(init_state, **of_runs, optimiser=recipe.directions)
-    )
-    state = begin(draw_models() if start is None else _checked_start(start, draw_models, shape))
-    batch_size = min(common.batch_size, parts["train"].rows.shape[1])
-    steps_per_epoch = -(-n_rows // batch_size)
-    most, make_pace = _paces(common, recipe, likelihood, tables, depths, shape, steps_per_epoch)
-    pace = make_pace()
-    plan = Plan(
-        **parts,
-        clock=pace.clock,
-        validate_every=jax.device_put(np.array(pace.validate_every, np.int32)),
-        learning_rate=as_float(recipe.learning_rate),
-        depth_learning_rate=as_float(recipe.depth_learning_rate),
-        recipe=recipe.compiled(),
-        batch_size=batch_size,
-        n_samples=4 if common.own_length else 1,
-        steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
-    )
-    light = common.own_length or most * steps_per_epoch <= SHORT
-    in_units = _in_units(problems, held)
-    names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
-    checkpoints = watch.checkpoints(lambda: identity(list(names), start))
-    run = Run(
-        plan,
-        last_checkpoint(checkpoints, state, make_pace, steps_per_epoch),
-        Storage(lambda capacity: begin(draw_models(capacity=capacity))),
-        make_pace,
-        np.repeat(seeds, shape[1] * shape[2]),
-        watch,
-        native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs,
-        checkpoints,
-        in_units,
-    )
-    try:
-        state = run.finish()
-    finally:
-        watch.close()
-    end, history = run.pace.end, run.history.columns(in_units)
-    kept = state.best if recipe.keep == "lowest_free_energy" else state.model
-    models = on_device(kept.unpack()) if by_engine else _unpack(kept)
-    chosen, validation_nll = np.zeros(len(fits), int), {}
-    if len(temperatures) > 1:
-        nll = _validation_nll(models, words, plan, shape, held.size > 0 and not likelihood.common_validation)
-        chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures[:, 0].tolist(), nll.T, strict=True))
-        runs = np.arange(len(words)).reshape(shape)[np.arange(len(fits)), chosen].ravel()
-        models = models.some(runs)
-        history = {name: column[:, runs] for name, column in history.items()}
-        held = held[runs]
-    return Trained(
-        model=models,
-        history=History(history),
-        settings=tuple(fits),
-        temperatures=temperatures[chosen],
-        validation_nll=validation_nll,
-        validation_rows=held,
-        epochs_of_fits=run.pace.done(int(state.epoch)),
-        seconds=run.seconds,
-        compile_seconds=run.compile_seconds or 0.0,
-        interrupted=end is None or int(state.epoch) < end,
-    )
+
+class Training:
+    """A training that its owner moves on: some epochs, a look at the models, some more. `train` goes to the end of one
+    at once; how it is cut into pieces changes no bit of what comes of it.
+
+    Args:
+        problem, settings, watch, start: as `train` takes them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem | Sequence[Problem],
+        settings: Settings | Sequence[Settings] | None = None,
+        *,
+        watch: Watch | None = None,
+        start: Model | None = None,
+    ):
+        make_room()
+        watch = watch or Watch()
+        problems, fits = _one_for_each(problem, Settings() if settings is None else settings)
+        common, likelihood = fits[0], problems[0].likelihood
+        temperatures, recipe = common.temperatures(), get_recipe(common.recipe)
+        recipe = replace(recipe, temperature=temperatures.max(), learning_rate=common.learning_rate)
+        assert isinstance(common.batch_size, int)  # resolved
+        seeds = [one.seed for one in fits]
+        shape = (len(fits), *temperatures.shape)
+        n_restarts = shape[2]
+        depths = depths_of_runs(fits, recipe, shape)
+        tables = make_tables(problems)
+        check_likelihood(likelihood, tables[1].reshape(-1, *tables[1].shape[2:]))
+        parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
+        n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
+
+        words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
+        sizes = {"recipe": recipe, "block": common.block, "width": common.width}
+        likelihoods = likelihoods_of_runs(likelihood, recipe, shape)
+        drawn = partial(draw_models, depths, n_inputs, likelihoods, **sizes)
+        by_engine = BLOCKS[common.block] is Dense and backend().has_engine
+        by_engine = by_engine and native.suits(drawn(words=words[:1], capacity=1, natively=True), recipe)
+        drawn = partial(drawn, words=words, natively=by_engine)
+        of_runs = {
+            "key": keys_of(fold_in(words, _TRAINING)),
+            "temperature": as_float(np.broadcast_to(temperatures, shape).ravel()),
+        }
+        begin = (
+            partial(native.init_state, **of_runs)
+            if by_engine
+            else partial(init_state, **of_runs, optimiser=recipe.directions)
+        )
+        state = begin(drawn() if start is None else _checked_start(start, drawn, shape))
+        batch_size = min(common.batch_size, parts["train"].rows.shape[1])
+        steps_per_epoch = -(-n_rows // batch_size)
+        most, make_pace = _paces(common, recipe, likelihood, tables, depths, shape, steps_per_epoch)
+        pace = make_pace()
+        plan = Plan(
+            **parts,
+            clock=pace.clock,
+            validate_every=jax.device_put(np.array(pace.validate_every, np.int32)),
+            learning_rate=as_float(recipe.learning_rate),
+            depth_learning_rate=as_float(recipe.depth_learning_rate),
+            recipe=recipe.compiled(),
+            batch_size=batch_size,
+            n_samples=4 if common.own_length else 1,
+            steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
+        )
+        light = common.own_length or most * steps_per_epoch <= SHORT
+        in_units = added_in_units(problems, held)
+        names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
+        checkpoints = watch.checkpoints(lambda: identity(list(names), start))
+        self._run = Run(
+            plan,
+            last_checkpoint(checkpoints, state, make_pace, steps_per_epoch),
+            Storage(lambda capacity: begin(drawn(capacity=capacity))),
+            make_pace,
+            np.repeat(seeds, shape[1] * shape[2]),
+            watch,
+            native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs,
+            checkpoints,
+            in_units,
+        )
+        self._by_engine, self._watch, self._in_units = by_engine, watch, in_units
+        self._recipe, self._likelihood, self._settings, self._temperatures = recipe, likelihood, fits, temperatures
+        self._plan, self._words, self._shape, self._held = plan, words, shape, held
+
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return self._run.epoch
+
+    @property
+    def end(self) -> int | None:
+        """The last epoch; None as long as it is not decided."""
+        return self._run.pace.end
+
+    @property
+    def models(self) -> Model:
+        """As they are now, with an axis of runs: valid until the training goes on."""
+        return self._unpacked(self._run.state.model)
+
+    def advance(self, n_epochs: int = 1) -> None:
+        """Train for so many epochs more; fewer, where it ends sooner or somebody who follows it asks for that."""
+        check_integer("n_epochs", n_epochs, 1)
+        try:
+            self._run.advance(self._run.epoch + n_epochs)
+        except BaseException:
+            self._watch.close()
+            raise
+
+    def finish(self) -> Trained:
+        """Train to the end.
+
+        Returns:
+            The models that the recipe keeps, on an axis of runs, and how they came to be.
+        """
+        run, shape, settings, temperatures = self._run, self._shape, self._settings, self._temperatures
+        try:
+            state = run.finish()
+        finally:
+            self._watch.close()
+        end, history, held = run.pace.end, run.history.columns(self._in_units), self._held
+        models = self._unpacked(state.best if self._recipe.keep == "lowest_free_energy" else state.model)
+        chosen, validation_nll = np.zeros(len(settings), int), {}
+        if len(temperatures) > 1:
+            own_rows = held.size > 0 and not self._likelihood.common_validation
+            nll = _validation_nll(models, self._words, self._plan, shape, own_rows)
+            chosen, validation_nll = nll.argmin(axis=1), dict(zip(temperatures[:, 0].tolist(), nll.T, strict=True))
+            runs = np.arange(len(self._words)).reshape(shape)[np.arange(len(settings)), chosen].ravel()
+            models = models.some(runs)
+            history = {name: column[:, runs] for name, column in history.items()}
+            held = held[runs]
+        return Trained(
+            model=models,
+            history=History(history),
+            settings=tuple(settings),
+            temperatures=temperatures[chosen],
+            validation_nll=validation_nll,
+            validation_rows=held,
+            epochs_of_fits=run.pace.done(int(state.epoch)),
+            seconds=run.seconds,
+            compile_seconds=run.compile_seconds or 0.0,
+            interrupted=end is None or int(state.epoch) < end,
+        )
+
+    def _unpacked(self, packed: Model) -> Model:
+        return on_device(packed.unpack()) if self._by_engine else _unpack(packed)
 
 
 def _one_for_each(
@@ -347,21 +297,6 @@ def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape
     raise InvalidArgumentError(
         "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."
     )
-
-
-def _in_units(problems: list[Problem], held: np.ndarray) -> dict[str, np.ndarray]:
-    """What to add to the columns of a history for densities of the targets in their own units, for every run."""
-    shift = [0.0 if one.units is None else one.units.shift for one in problems]
-    if not any(shift):
-        return {}
-    n_runs = len(held) // len(problems)
-    n_data = []  # that a run trains on
-    for i, one in enumerate(problems):
-        weight = np.ones(len(one.train[0])) if one.weight is None else np.asarray(one.weight)
-        n_data.append(weight.sum() - weight[held[i * n_runs : (i + 1) * n_runs]].sum(axis=1))
-    per_row = np.repeat(shift, n_runs)
-    in_all = np.concatenate(n_data) * per_row
-    return {"free_energy": in_all, "expected_nll": in_all, "validation_nll": per_row}
 
 
 def _validation_nll(models: Model, words: np.ndarray, plan: Plan, shape: Shape, own_rows: bool) -> np.ndarray:

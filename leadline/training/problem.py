@@ -92,3 +92,18 @@ class Problem:
         """All that training sees of it, as arrays."""
         given = (self.train, self.validation, self.weight)
         return tuple(tuple(map(np.asarray, part)) if isinstance(part, tuple) else part for part in given)
+
+
+def added_in_units(problems: list[Problem], held: np.ndarray) -> dict[str, np.ndarray]:
+    """What to add to the columns of a history for densities of the targets in their own units, for every run."""
+    shift = [0.0 if one.units is None else one.units.shift for one in problems]
+    if not any(shift):
+        return {}
+    n_runs = len(held) // len(problems)
+    n_data = []  # that a run trains on
+    for i, one in enumerate(problems):
+        weight = np.ones(len(one.train[0])) if one.weight is None else np.asarray(one.weight)
+        n_data.append(weight.sum() - weight[held[i * n_runs : (i + 1) * n_runs]].sum(axis=1))
+    per_row = np.repeat(shift, n_runs)
+    in_all = np.concatenate(n_data) * per_row
+    return {"free_energy": in_all, "expected_nll": in_all, "validation_nll": per_row}

@@ -161,6 +161,8 @@ class Run:
         self._in_units = in_units
         self._since = time.perf_counter() - begun.seconds
         self.compile_seconds: float | None = None
+        self._next = 1
+        """Epochs of the next call."""
         self._begin(begun.state, begun.good, begun.history)
 
     def _begin(self, state: TrainingState, good: TrainingState, history: History) -> None:
@@ -182,14 +184,28 @@ class Run:
     def seconds(self) -> float:
         return time.perf_counter() - self._since
 
-    def finish(self) -> TrainingState:
-        """Train to the end; the last state, with all layers there are."""
-        n_epochs, asked = 1, False
+    @property
+    def epoch(self) -> int:
+        """Epochs done."""
+        return self._done
+
+    @property
+    def state(self) -> TrainingState:
+        """After the last epoch; layers that q(L) has left behind may be missing."""
+        return self._state
+
+    def advance(self, until: int | None = None) -> None:
+        """Train until that epoch is done; without one, or sooner, to the end, or till somebody asks for it."""
+        asked = False
         with Interruption() as interruption:
-            while self._done != self.pace.end and not ((interruption.asked or asked) and self._done):
-                n_epochs, asked = self._call(n_epochs)
+            while self._done not in (self.pace.end, until) and not ((interruption.asked or asked) and self._done):
+                self._next, asked = self._call(self._next if until is None else min(self._next, until - self._done))
                 if self._checkpoints is not None and self._checkpoints.due():
                     self._save(self._checkpoints)
+
+    def finish(self) -> TrainingState:
+        """Train to the end; the last state, with all layers there are."""
+        self.advance()
         self._state = self._storage.all_of(self._storage.fit(self._state))
         if self._checkpoints is not None:
             self._save(self._checkpoints)

@@ -29,7 +29,7 @@ from leadline.inference import native
 from leadline.inference.free_energy import weight_kl_by_layer
 from leadline.inference.predict import evaluate_free_energy, log_likelihood, predict, sample_outputs, uncertainty
 from leadline.likelihoods import GaussianLikelihood, HeteroscedasticLikelihood
-from leadline.training.loop import init_models
+from leadline.training.drawing import init_models
 
 XLA = Backend("cpu")
 

@@ -36,7 +36,7 @@ from leadline import (
     TableEncoder,
 )
 from leadline.files import models as modelfile
-from leadline.training.loop import _init_models_quickly as init_models
+from leadline.training.drawing import _init_models_quickly as init_models
 from tests.depth.test_conformance import GeometricDepth
 from tests.estimators.test_estimators import LINE, SETTINGS, SINE, TRAIN, Y, brief, regressor
 from tests.estimators.test_estimators import X as PLANE

@@ -18,8 +18,8 @@ from leadline import (
     uncertainty,
 )
 from leadline.backend.numerics import softplus_inverse
-from leadline.inference.predict import depth_masses, sample_outputs
-from leadline.training.loop import _init_models_quickly as init_models  # compiled as a whole, not step by step
+from leadline.inference.predict import depth_masses, moments_by_depth, sample_outputs, uncertainty_by_depth
+from leadline.training.drawing import _init_models_quickly as init_models  # compiled as a whole, not step by step
 from tests.network.test_unbounded import without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS
 
@@ -154,3 +154,24 @@ def test_rows_may_be_many():
     many, few = (uncertainty(models, rows, n_samples=N_SAMPLES, key=KEYS) for rows in (x, x[-7:]))
     assert many.total.shape == (1030,)
     np.testing.assert_allclose(all_parts(many)[:, -7:], all_parts(few), rtol=MANY_SUMS, atol=CLOSED_FORM["float32"])
+
+
+def test_what_each_depth_says_alone():
+    """Against the same networks with all mass at that depth; and weighed by q(L), it is the prediction of all."""
+    models = make_models(CategoricalLikelihood(3))
+    moments, noise = moments_by_depth(models, X, n_samples=N_SAMPLES, key=KEYS)
+    q = depth_masses(models)
+    together = np.einsum("rd,rd...->r...", q, moments)
+    np.testing.assert_allclose(together, predict(models, X, n_samples=N_SAMPLES, key=KEYS), atol=MANY_SUMS)
+    for depth in range(3):
+        one = FixedDepth(depth)
+        both = jax.tree.map(lambda a: jnp.stack([a, a]), (one, one))
+        alone = eqx.tree_at(lambda m: (m.depth_prior, m.depth_posterior), models, both)
+        expected = predict(alone, X, n_samples=N_SAMPLES, key=KEYS)
+        np.testing.assert_allclose(moments[:, depth], expected, atol=MANY_SUMS)
+        parts = uncertainty(alone, X, n_samples=N_SAMPLES, key=KEYS)
+        np.testing.assert_allclose(noise[:, depth].mean(axis=0), parts.noise, atol=MANY_SUMS)
+    whole = uncertainty(models, X, n_samples=N_SAMPLES, key=KEYS)
+    again = uncertainty_by_depth(models, moments, noise)
+    for name in ("noise", "weights", "depth"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))

@@ -18,7 +18,7 @@ from leadline import (
 )
 from leadline.backend.compilation import jit_lightly
 from leadline.network.unbounded import UnboundedNetwork
-from leadline.training.loop import _init_models_quickly as init_models
+from leadline.training.drawing import _init_models_quickly as init_models
 from tests.tolerances import CLOSED_FORM
 
 CLASSES = CategoricalLikelihood(2)

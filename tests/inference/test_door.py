@@ -251,16 +251,22 @@ class Laplace(NumberLikelihood):
 
 
 class PerTarget(Laplace):
+    mixture = Laplace.mixture
+
     def log_prob(self, output, y):
         return -jnp.abs(y - output)
 
 
 class Total(Laplace):
+    mixture = Laplace.mixture
+
     def log_prob(self, output, y):
         return jnp.sum(super().log_prob(output, y))
 
 
 class LogOfOutput(Laplace):
+    mixture = Laplace.mixture
+
     def log_prob(self, output, y):
         return -jnp.abs(jnp.log(output) - y)[..., 0]
 

@@ -137,7 +137,7 @@ def report(
 
 def task_of(task: str, likelihood: str | None) -> str:
     """What a likelihood that is asked for says of the target, where the user has not said what it is."""
-    if task != "auto" or likelihood not in LIKELIHOODS:
+    if task != "auto" or likelihood is None or likelihood not in LIKELIHOODS:
         return task
     return "classification" if LIKELIHOODS[likelihood].kind == "classes" else "regression"
 

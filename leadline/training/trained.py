@@ -111,7 +111,7 @@ class Trained:
         for place, (name, column) in enumerate(more.items(), 2):
             frame.insert(place, name, column)
         done = frame.epoch <= np.array(self.epochs_of_fits)[fit]
-        return frame[done].infer_objects().reset_index(drop=True)
+        return frame.loc[done].infer_objects().reset_index(drop=True)
 
     def runs_of(self, fit: int) -> slice:
         """The restarts of one fit.

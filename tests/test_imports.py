@@ -37,7 +37,7 @@ INSIDE = {
         *("forks", "numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
         *("kernels", ""),
     ],
-    "depth": ["base", "*", ""],
+    "depth": ["base", "truncation", "poisson", "normal", "matching", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", ""],
     "likelihoods": ["mixture", "base", "numbers", "*", ""],
     "inference": [

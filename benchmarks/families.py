@@ -246,9 +246,9 @@ def _draw_recipe(row: Any, recipe: str, means: Means, omegas: list[float], famil
     depth.set(title="depth: mean of q(L) ± its standard deviation", ylabel="hidden layers", ylim=(0, None))
     dispersion.set(title="dispersion of the learned q(L)", ylabel="variance / mean, 0.001 at least", yscale="log")
     dispersion.axhline(1, color="#717581", lw=1, ls=":")
-    dispersion.text(0.02, 1, "Poisson", transform=dispersion.get_yaxis_transform(), va="bottom", color="#717581")
+    dispersion.text(0.02, 1, "Poisson", transform=dispersion.get_yaxis_transform(), va="top", color="#717581")
     for ax in row:
-        ax.set(xlabel="rotation speed ω", xticks=places)
+        ax.set(xlabel="rotation speed ω", xticks=places, xlim=(min(places) - 3, max(places) + 3))
         ax.grid(alpha=0.2)
 
 

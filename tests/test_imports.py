@@ -40,7 +40,7 @@ INSIDE = {
         *("forks", "numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
         *("kernels", ""),
     ],
-    "depth": ["base", "*", ""],
+    "depth": ["base", "truncation", "poisson", "normal", "matching", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
     "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [

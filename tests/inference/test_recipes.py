@@ -23,10 +23,11 @@ from leadline import (
     run_model,
     train,
 )
-from leadline.backend.device import Backend, pretending
+from leadline.backend.device import Backend, backend, pretending
 from leadline.backend.random import normal
 from leadline.inference.recipes import depth_distributions
 from leadline.inference.restarts import keys_of, restart_keys
+from leadline.training import native
 from leadline.training.epochs import train_step
 from leadline.training.state import init_state
 from tests.tolerances import CLOSED_FORM, GRADIENT
@@ -222,9 +223,21 @@ class Resting(Recipe):
         return jnp.where(share < self.until, 0.0, super().rate_factor(share))
 
 
+def resting():
+    return Resting(**vars(RECIPES["leadline"]) | {"name": "resting", "n_restarts": 1})
+
+
+def test_a_subclass_is_neither_left_to_the_engine_nor_taken_for_a_recipe():
+    model = init_models(2, CategoricalLikelihood(2), depth=1, width=4, capacity=1, key=restart_keys(0, 1))
+    if backend().has_engine:
+        assert native.suits(model, RECIPES["leadline"])
+    assert not native.suits(model, resting())
+    assert resting().compiled() == resting().by_restart(1)[0] == resting()
+
+
+@pytest.mark.slow
 def test_what_a_subclass_does_otherwise_is_done():
-    """It is neither left to the engine, which would not know of it, nor taken for a recipe without."""
-    recipe = Resting(**vars(RECIPES["leadline"]) | {"name": "resting", "n_restarts": 1})
+    recipe = resting()
     x = np.random.default_rng(0).normal(size=(32, 2))
     rows = x, (x[:, 0] > 0).astype(int)
     problem = Problem(rows, rows, CategoricalLikelihood(2))

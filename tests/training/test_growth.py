@@ -113,6 +113,7 @@ def test_it_is_nan_when_compiled_and_an_error_when_not(depth):
         assert np.isnan([slope.depth_posterior.loc, slope.depth_posterior.raw_scale]).all()
 
 
+@pytest.mark.slow
 def test_it_is_a_number_again_once_the_model_has_grown():
     depth = NormalDepth(2.5, 0.5, 0.025, 0.975)
     weights = {"initial_scale": 0.1}

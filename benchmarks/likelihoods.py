@@ -269,7 +269,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def summary(out: Path) -> list[str]:
-    """Means over the splits, with the standard deviation of the NLL's; the best of a table is bold."""
+    """Means over the splits that all methods of a table have finished, with the standard deviation of the NLL's; the
+    best of a table is bold. A method that has finished none is left out, and so is a table without ours."""
     lines = []
     for kind, shown in SHOWN.items():
         table = pd.DataFrame(list(done(out / f"{kind}.csv")))
@@ -277,14 +278,17 @@ def summary(out: Path) -> list[str]:
         table[numbers] = table[numbers].astype(float)
         lines += [f"| {kind} | method | splits | {' | '.join(shown)} | seconds |", "|" + " --- |" * (len(shown) + 4)]
         for name, rows in table.groupby("table", sort=False):
-            means = rows.groupby("method", sort=False)[numbers].mean()
-            spread = rows.groupby("method", sort=False)["nll"].std(ddof=1)
-            for method, row in means.iterrows():
-                cells = [f"{row['nll']:.3f} ± {spread[method]:.3f}", *(f"{row[one]:.3g}" for one in shown[1:])]
-                if row["nll"] == means["nll"].min():
-                    cells[0] = f"**{cells[0]}**"
-                n = (rows["method"] == method).sum()
-                lines.append(f"| {name} | {method} | {n} | {' | '.join(cells)} | {row['seconds']:.1f} |")
+            common = set.intersection(*(set(one["split"]) for _, one in rows.groupby("method")))
+            if not rows["method"].str.startswith(OURS).any() or not common:
+                continue
+            by_method = rows[rows["split"].isin(common)].groupby("method", sort=False)
+            means, spread = by_method[numbers].mean(), by_method["nll"].std(ddof=1)
+            for method in [one for one in METHODS[kind] if one in means.index]:
+                row, scatter = means.loc[method], spread[method]
+                cells = [f"{row['nll']:.3f}" + (f" ± {scatter:.3f}" if len(common) > 1 else "")]
+                cells = [f"**{cells[0]}**"] if row["nll"] == means["nll"].min() else cells
+                cells += [f"{row[one]:.3g}" for one in shown[1:]]
+                lines.append(f"| {name} | {method} | {len(common)} | {' | '.join(cells)} | {row['seconds']:.1f} |")
         lines.append("")
     return lines
 

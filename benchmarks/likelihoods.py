@@ -2,7 +2,7 @@
 
     python benchmarks/likelihoods.py --out results/likelihoods            # the tables that are reported
     python benchmarks/likelihoods.py --half choose --out /tmp/choose      # those that settings were chosen on
-    python benchmarks/likelihoods.py --summary results/likelihoods        # README.md of what is there
+    python benchmarks/likelihoods.py --summary results/likelihoods        # the table of what is there
 
 It needs the extra `bench`, and for `car` and tables to choose on `../shared/data/tables` (--data). Every method gets
 the same rows, standardised, and the same columns; a fit that is in the file already is not done again. Measures are
@@ -269,22 +269,26 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def summary(out: Path) -> list[str]:
-    """Means over the splits, with the standard deviation of the NLL's; the best of a table is bold."""
+    """Means over the splits that all methods of a table have finished, with the standard deviation of the NLL's; the
+    best of a table is bold. A method that has finished none is left out, and so is a table without ours."""
     lines = []
     for kind, shown in SHOWN.items():
         table = pd.DataFrame(list(done(out / f"{kind}.csv")))
-        numbers = ["n_train", "n_test", "seconds", *shown]
+        numbers = [*shown]
         table[numbers] = table[numbers].astype(float)
-        lines += [f"| {kind} | method | splits | {' | '.join(shown)} | seconds |", "|" + " --- |" * (len(shown) + 4)]
+        lines += [f"| {kind} | method | splits | {' | '.join(shown)} |", "|" + " --- |" * (len(shown) + 3)]
         for name, rows in table.groupby("table", sort=False):
-            means = rows.groupby("method", sort=False)[numbers].mean()
-            spread = rows.groupby("method", sort=False)["nll"].std(ddof=1)
-            for method, row in means.iterrows():
-                cells = [f"{row['nll']:.3f} ± {spread[method]:.3f}", *(f"{row[one]:.3g}" for one in shown[1:])]
-                if row["nll"] == means["nll"].min():
-                    cells[0] = f"**{cells[0]}**"
-                n = (rows["method"] == method).sum()
-                lines.append(f"| {name} | {method} | {n} | {' | '.join(cells)} | {row['seconds']:.1f} |")
+            common = set.intersection(*(set(one["split"]) for _, one in rows.groupby("method")))
+            if not rows["method"].str.startswith(OURS).any() or not common:
+                continue
+            by_method = rows[rows["split"].isin(common)].groupby("method", sort=False)
+            means, spread = by_method[numbers].mean(), by_method["nll"].std(ddof=1)
+            for method in [one for one in METHODS[kind] if one in means.index]:
+                row, scatter = means.loc[method], spread[method]
+                cells = [f"{row['nll']:.3f}" + (f" ± {scatter:.3f}" if len(common) > 1 else "")]
+                cells = [f"**{cells[0]}**"] if row["nll"] == means["nll"].min() else cells
+                cells += [f"{row[one]:.3g}" for one in shown[1:]]
+                lines.append(f"| {name} | {method} | {len(common)} | {' | '.join(cells)} |")
         lines.append("")
     return lines
 

@@ -29,9 +29,30 @@ export function recolour() {
   }
 }
 
-/** Make a canvas as fine as the screen; its context, whose unit is a pixel of the style. */
+const sizes = new Map();
+let redraw = () => {};
+const resized = new ResizeObserver((canvases) => {
+  for (const { target, contentRect } of canvases) sizes.set(target, contentRect);
+  redraw();
+});
+
+/** Have it drawn again when a canvas has another size. */
+export const whenResized = (draw) => void (redraw = draw);
+
+/** A canvas has gone. */
+export function forget(canvas) {
+  sizes.delete(canvas);
+  resized.unobserve(canvas);
+}
+
+/** Make a canvas as fine as the screen; its context, whose unit is a pixel of the style. Its size is measured once, for
+ * to ask in the middle of a frame makes the browser lay out the page each time. */
 export function fitted(canvas) {
-  const scale = window.devicePixelRatio || 1, { width, height } = canvas.getBoundingClientRect();
+  if (!sizes.has(canvas)) {
+    sizes.set(canvas, canvas.getBoundingClientRect());
+    resized.observe(canvas);
+  }
+  const scale = window.devicePixelRatio || 1, { width, height } = sizes.get(canvas);
   const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
   const context = canvas.getContext("2d");

@@ -1,5 +1,5 @@
 // The game on the page: it asks for the next frame when the last one is drawn, and the server trains meanwhile.
-import { FULL, border, cross, curves, field, points, recolour } from "./paint.js";
+import { FULL, border, cross, curves, field, forget, points, recolour, whenResized } from "./paint.js";
 import { addressOf, fill, make, read, settingsOf } from "./settings.js";
 import { digits } from "./words.js";
 
@@ -153,7 +153,10 @@ const percent = (mass, short) => short ? `${Math.round(100 * mass)}%` : `${(100 
 /** A place for every depth: bars of q(L) before p(L), its regions, which fade with its mass, and its numbers. */
 function depths(q, p, planes, grid) {
   const list = $("depths");
-  while (list.children.length > q.length) list.lastChild.remove();
+  while (list.children.length > q.length) {
+    forget(list.lastChild.querySelector("canvas"));
+    list.lastChild.remove();
+  }
   while (list.children.length < q.length) {
     const one = document.createElement("li");
     one.innerHTML = '<div class="bars" aria-hidden="true"><div class="bar p"></div><div class="bar q"></div></div>' +
@@ -323,7 +326,7 @@ function listen() {
     $("kept").textContent = `${copied ?? ""}What stands behind the # are the settings, for any other leadline play, too.`;
   });
   addEventListener("hashchange", () => inTurn(() => begin(settingsOf(location.hash))).catch(failed));
-  new ResizeObserver(draw).observe($("plane"));
+  whenResized(draw);
   dark.addEventListener("change", () => [recolour(), draw()]);
   setInterval(() => running || inTurn(() => askGame("here")).catch(failed), 1000 * offered.every);
 }

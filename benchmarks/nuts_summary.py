@@ -96,7 +96,6 @@ def draw(out: Path, picture: Path) -> None:
         above.set_title(title, loc="left", fontsize=11)
         above.set_ylim(0, 1.05)
         above.set_ylabel("probability of the depth")
-        above.legend(frameon=False, fontsize=9)
         lowest = energies["surprise"].min(axis=1, keepdims=True)
         surprise, gap = energies["surprise"] - lowest, energies["gap"]
         below.bar(DEPTHS, surprise.mean(axis=0), 0.5, color=COLOURS["exact"], label="−ln p(y | L), less its lowest")
@@ -105,11 +104,12 @@ def draw(out: Path, picture: Path) -> None:
         tops = (surprise + gap).T
         below.plot(np.tile(DEPTHS, (len(found), 1)).T, tops, "o", color="white", mec=COLOURS["mean-field"], ms=4)
         below.set_ylabel("nats")
-        below.legend(frameon=False, fontsize=9, loc="upper left")
-        below.set_ylim(0, 1.35 * tops.max())
+        below.set_ylim(0, 1.1 * tops.max())
         for ax in (above, below):
             ax.set_xticks(DEPTHS, [f"L = {depth}" for depth in DEPTHS])
             ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[:, 0]:
+        ax.legend(frameon=False, fontsize=9, loc="best")
     figure.savefig(picture, dpi=110)
 
 

@@ -21,6 +21,7 @@ from leadline.backend.device import Backend, pretending
 from leadline.backend.random import fold_in
 from leadline.inference.predict import sample_outputs
 from leadline.network.blocks import Dense
+from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, STANDARD_ERRORS
 
 KEY = jax.random.key(3)
@@ -175,6 +176,23 @@ def test_its_slope_is_that_of_finite_differences_and_unused_weights_have_their_p
             np.testing.assert_allclose(
                 getattr(slope.deeper, name)[1:], -getattr(weights.deeper, name)[1:], rtol=CLOSED_FORM["float64"]
             )
+
+
+@pytest.mark.slow
+def test_the_kernels_say_the_same(model, weights):
+    """As on a GPU, with the kernels interpreted: the value, and the slope in every weight."""
+    one = at(weights, 0)
+
+    def target(weights):
+        return leadline.log_joint(model, weights, X, CLASSES, depth=2)
+
+    expected = jax.jit(jax.value_and_grad(target))(one)
+    with pretending(Backend("gpu", has_kernels=True, interprets_kernels=True)):
+        program = jax.jit(jax.value_and_grad(lambda weights: target(weights))).trace(one)
+        assert any(eqn.primitive.name == "pallas_call" for eqn in equations(program.jaxpr))
+        got = program.lower().compile()(one)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=MANY_SUMS, atol=MANY_SUMS)
 
 
 class Pair(eqx.Module):

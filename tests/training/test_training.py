@@ -34,7 +34,7 @@ from leadline.backend.device import Backend, pretending
 from leadline.datasets import spiral_parts
 from leadline.depth import FAMILIES
 from leadline.inference.recipes import TEMPERATURES
-from leadline.training import loop
+from leadline.training import drawing, loop
 from leadline.training import run as calls
 from leadline.training.data import check_tables, make_data, make_part
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
@@ -127,7 +127,7 @@ def test_capacity_follows_the_depth_and_changes_nothing(caplog):
 
     key = jnp.stack([jax.random.key(3)])
     # Compiled as training compiles it: rounding differs from the same operations one by one.
-    draw = loop._init_models_quickly
+    draw = drawing._init_models_quickly
     models = draw(2, LIKELIHOOD, depth=DIVING, recipe=DIVING_RECIPE, width=4, capacity=32, key=key)
     state = init_state(models, jax.vmap(lambda key: jax.random.fold_in(key, 1))(key), jnp.zeros(1))
     state, history = train_epochs_lightly(make_task(DIVING_RECIPE, 1, epochs), state, jnp.array(epochs))

@@ -142,7 +142,9 @@ class Exact:
         errors = np.array([one["log_evidence_error"] for one in each])
         p = softmax(log_z)
         spread = [softmax(log_z + errors * z) for z in np.random.default_rng(0).normal(size=(1000, len(DEPTHS)))]
-        nuts, smc = (-np.mean(logsumexp(np.log(p)[:, None] + [one[i] for one in log_p], axis=0)) for i in (0, 1))
+        nuts, smc = (
+            -np.mean(np.asarray(logsumexp(np.log(p)[:, None] + [one[i] for one in log_p], axis=0))) for i in (0, 1)
+        )
         return {
             "depths": each,
             "p": p.tolist(),

@@ -29,7 +29,6 @@ class LogisticNoise(leadline.GaussianLikelihood):
     """y ~ Logistic(output, scale): the learned scale, one for each target, is that of `GaussianLikelihood`."""
 
     name = "logistic"
-    argument = "noise"  # of the regressor: what takes the name
     mixture = LogisticMixture  # what prediction needs
 
     def log_prob(self, output, y):  # what training needs: ln p(y | output), a number for every row
@@ -42,7 +41,7 @@ def main():
     x = rng.uniform(-2, 2, (300, 1))
     y = np.sin(3 * x[:, 0]) + rng.logistic(scale=0.15, size=300)
     small = {"recipe": "leadline", "width": 8, "n_restarts": 2, "max_iter": 1000, "random_state": 0}
-    for noise in ("constant", "logistic"):
+    for noise in ("constant", "logistic"):  # what is made of a Gaussian's is a `noise`, all else a `likelihood`
         reg = leadline.DepthRegressor(noise=noise, **small).fit(x[:200], y[:200])
         low, high = reg.predict_interval(x[200:], coverage=0.9).T
         inside = np.mean((y[200:] >= low) & (y[200:] <= high))

@@ -66,8 +66,9 @@ def register(cls: None = None, *, name: str | None = None) -> Callable[[Kind], K
 def register(cls: Any = None, *, name: str | None = None) -> Any:
     """Make a depth family, a likelihood or a block of one's own known by a name.
 
-    Then it is what `depth=`, `noise=` or `block=` can be, for estimators, `Settings` and, where a plugin registers it,
-    the command line; and model files hold it: they name it, and are read where a class is registered by that name.
+    Then it is what `depth=`, `likelihood=` (of what derives from a Gaussian's: `noise=`) or `block=` can be, for
+    estimators, `Settings` and, where a plugin registers it, the command line; and model files hold it: they name it,
+    and are read where a class is registered by that name.
 
     Args:
         cls: a subclass of `DepthDistribution`, `Likelihood` or `Block`. Without it, `register` is a decorator.

@@ -245,7 +245,7 @@ LOAD = """if True:
     reg = leadline.load("fitted")
     assert "sounding" in sys.modules
     parts = reg.model_.depth_prior, reg.model_.depth_posterior, reg.model_.likelihood, reg.model_.network.deeper
-    print([type(part).__name__ for part in parts], (reg.depth, reg.noise, reg.block))
+    print([type(part).__name__ for part in parts], (reg.depth, reg.likelihood, reg.block))
     print(reg.depth_pmf_.tolist())
     reg.save("again")
 """
@@ -254,7 +254,7 @@ LOAD = """if True:
 def test_a_plugin_brings_a_family_a_likelihood_and_a_block(folder):
     """Fitted and compared by name on the command line, and loaded in a new process, to the same bytes. A plugin that
     does not work is a sentence."""
-    named = ("--depth", "geometric", "--noise", "counts", "--block", "residual", "--task", "regression")
+    named = ("--depth", "geometric", "--likelihood", "counts", "--block", "residual", "--task", "regression")
     small = ("--target", "count", "--width", 4, "--restarts", 1, "--epochs", 3, "--test", 0.25, "--quiet")
     fit = ("fit", "table.csv", *named, *small, "--out", "fitted")
     compare = ("compare", "table.csv", *named, *small, "--against", "none", "--out", "compared")
@@ -264,10 +264,10 @@ def test_a_plugin_brings_a_family_a_likelihood_and_a_block(folder):
         "ModuleNotFoundError: No module named 'no_such_library'.\n"
     )
     record = json.loads((folder / "fitted" / "record.json").read_text())
-    assert (record["depth"], record["block"], record["settings"]["noise"]) == ("geometric", "residual", "counts")
+    assert (record["depth"], record["block"], record["settings"]["likelihood"]) == ("geometric", "residual", "counts")
     [row] = json.loads((folder / "compared" / "compared.json").read_text())["candidates"]
     assert row["candidate"] == "leadline geometric"
-    assert "noise='counts'" in row["settings"]
+    assert "likelihood='counts'" in row["settings"]
     assert row["depth_mean"] == pytest.approx(record["depth_mean"])
     said, err = python(folder, LOAD, plugins=("works",))
     kinds, pmf = said.splitlines()

@@ -222,7 +222,7 @@ MARKERS = "osD^vP*X"
 def _draw_recipe(row: Any, recipe: str, means: Means, omegas: list[float], families: list[str]) -> None:
     energy, objective, depth, dispersion = row
     places = [at for at in omegas if any((at, family) in means for family in families)]
-    step = min(np.diff(places), default=5.0) * 0.8 / len(families)
+    step = min(*np.diff(places), 5, 5) * 0.8 / len(families)
     lowest = {
         name: {at: min(means[at, f][name] for f in families if (at, f) in means) for at in places}
         for name in ("free_energy", "objective")
@@ -244,9 +244,11 @@ def _draw_recipe(row: Any, recipe: str, means: Means, omegas: list[float], famil
     energy.set(title=f"{recipe}: free energy above the best family", ylabel="nats, all training rows")
     objective.set(title="what the recipe minimises, above the best", ylabel="nats, all training rows")
     depth.set(title="depth: mean of q(L) ± its standard deviation", ylabel="hidden layers", ylim=(0, None))
-    dispersion.set(title="dispersion of the learned q(L)", ylabel="variance / mean, 0.001 at least", yscale="log")
+    dispersion.set(
+        title="dispersion of the learned q(L)", ylabel="variance / mean, 0.001 at least", yscale="log", ylim=(None, 3)
+    )
     dispersion.axhline(1, color="#717581", lw=1, ls=":")
-    dispersion.text(0.02, 1, "Poisson", transform=dispersion.get_yaxis_transform(), va="top", color="#717581")
+    dispersion.text(0.98, 1.1, "Poisson", transform=dispersion.get_yaxis_transform(), ha="right", color="#717581")
     for ax in row:
         ax.set(xlabel="rotation speed ω", xticks=places, xlim=(min(places) - 3, max(places) + 3))
         ax.grid(alpha=0.2)

@@ -326,3 +326,10 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
     if isinstance(depth, tuple) or not all(is_own(type(one)) for one in (prior, posterior)):
         check_pair(prior, posterior)
     return prior, posterior
+
+
+def check_depth(depth: Depth, recipe: Recipe) -> None:
+    """As `depth_distributions` checks it. Of our own families a name says enough: arrays would start JAX, and the
+    command line checks what it was given before it reads a table."""
+    if not (isinstance(depth, str) and depth in FAMILIES and is_own(FAMILIES[depth])):
+        depth_distributions(depth, recipe)

@@ -9,7 +9,7 @@ import numpy as np
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
 from leadline._identity import identity
 from leadline.depth import FAMILIES
-from leadline.inference.recipes import RECIPES, Depth, Recipe, check_temperature, depth_distributions, get_recipe
+from leadline.inference.recipes import RECIPES, Depth, Recipe, check_depth, check_temperature, get_recipe
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS
 from leadline.training.problem import Problem
@@ -123,7 +123,7 @@ class Settings:
         check_integer("seed", self.seed, 0)
         check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
-        depth_distributions(self.depth, recipe)
+        check_depth(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)
         return full if full.temperature == "auto" else replace(full, temperature=warmest)
 

@@ -73,8 +73,8 @@ def test_it_works(name):
     [
         (X[:1], LABELS[:1], "minimum of 2 is required"),
         (X, np.zeros(30, int), "at least two classes"),
-        (np.where(X > 1, np.nan, X), LABELS, "contains NaN"),
-        (np.where(X > 1, np.inf, X), LABELS, "contains infinity"),
+        (np.where(X > 1, np.nan, X), LABELS, "got NaN in row 2, column 0"),
+        (np.where(X > 1, np.inf, X), LABELS, "got inf in row 2, column 0"),
         (1e300 * X, LABELS, None),
         (X[:0], LABELS[:0], "0 sample"),
         (X[:, :0], LABELS, "0 feature"),

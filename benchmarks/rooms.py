@@ -22,6 +22,7 @@ ROOMS = {
     "estimators": "DepthClassifier, DepthRegressor, load",
     "studies": "evaluate, sweep and its runners; spirals, UCI sets, tables",
     "report": "records become pages, figures, comparisons, summaries",
+    "server": "local pages: watch a training",
     "cli": "arguments in, one call, text out",
 }
 

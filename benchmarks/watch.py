@@ -196,7 +196,13 @@ def chromium(width: int = 1280, height: int = 900, dark: bool = False) -> Any:
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+    ):
         options.add_argument(argument)
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -346,6 +352,8 @@ def axe(script: str) -> dict[str, Any]:
 
 def shot(path: Path, epochs: int) -> None:
     """A picture of the page while a training runs."""
+    from PIL import Image
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with server(folder) as (address, _):
@@ -354,10 +362,14 @@ def shot(path: Path, epochs: int) -> None:
             browser.get(address)
             done = f"return Number(document.body.dataset.epoch) > {0.45 * epochs}"
             wait_for(lambda: browser.execute_script(done), 600)
+            _sized(browser, 1180, browser.execute_script("return document.documentElement.scrollHeight"))
+            time.sleep(1)
             browser.save_screenshot(str(path))
             browser.quit()
             process.kill()
             process.wait()
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def main() -> None:

@@ -38,6 +38,8 @@ class Run:
         self.curves = Curves()
         self.version = 0
         """Grows when anything is new."""
+        self.is_wanted = False
+        """Whether somebody looks at it."""
         self.status = ""
         self.record: Record | None = None
         self.arguments: dict[str, Any] = {}
@@ -45,33 +47,31 @@ class Run:
         """The newest, as a name in the directory that is watched."""
         self._tail = Tail(lambda: place.open(self.file(METRICS)))
         self._seen: dict[str, Any] = {}
-        self._heard = 0.0
 
     def file(self, name: str) -> str:
         """A file of the run, by its name in the directory that is watched."""
         return f"{self.name}/{name}" if self.name else name
 
     def look(self, closely: bool) -> bool:
-        """Read what is new; whether there is anything. Only a close look asks for more than the lines."""
+        """Read what is new; whether there is anything. Only a close look asks for more than the lines, and the lines of
+        what is finished are read when somebody wants to see them."""
         before = self.version
-        with suppress(OSError):
-            now = self._place.changed(self.file(METRICS))
-            void, lines = self._tail.new(now)
-            if void:
-                self.curves.forget()
-            if void or lines:
-                self.curves.add(lines)
-                self.version += 1
-            if lines and now is not None:
-                self._heard = now[2] / 1e9
         if closely:
             self._look_closely()
+        if self.is_wanted or self.is_running or self.record is None:
+            with suppress(OSError):
+                void, lines = self._tail.new(self._place.changed(self.file(METRICS)))
+                if void:
+                    self.curves.forget()
+                self.curves.add(lines)
+                self.version += bool(void or lines)
         return self.version != before
 
     def _look_closely(self) -> None:
         if self._is_new(RECORD):
             self.record = self._read_record()
-            if self.record is not None and self.record.history and self.curves.last is None:
+            lines = self._place.changed(self.file(METRICS))
+            if self.record is not None and self.record.history and lines is None:
                 with suppress(*WRONG):
                     self.curves.add_history(self.record.history, self.record.epochs)
         if self._is_new(f"{CHECKPOINTS}/{ARGUMENTS}"):

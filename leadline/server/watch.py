@@ -88,6 +88,16 @@ class Watcher:
             if self.version != before:
                 self.bell.ring()
 
+    def open(self, name: str) -> bool:
+        """Read all of a run that somebody wants to see; whether there is such a run."""
+        with self.lock:
+            run = self.runs.get(name)
+            if run is not None:
+                run.is_wanted = True
+                while run.look(closely=False):
+                    self.version += 1
+            return run is not None
+
     def _look_around(self) -> None:
         is_there = self.place.is_there
         runs, tables = self.place.find()
@@ -187,9 +197,9 @@ def make_watch(watcher: Watcher) -> Page:
         return stream(request, watcher.bell, partial(watcher.news, None), pause=0.5)
 
     async def one(request: Request) -> Response:
-        if known(request) is None:
-            return _refused()
         name = request.query_params.get("run", "")
+        if not await run_in_threadpool(watcher.open, name):
+            return _refused()
         return stream(request, watcher.bell, partial(watcher.news, name), pause=PAUSE)
 
     async def picture(request: Request) -> Response:

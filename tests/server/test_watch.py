@@ -277,6 +277,17 @@ def test_cells_are_numbers_where_they_are(given, expected):
 # The page
 
 
+def test_the_lines_of_what_is_finished_wait_until_somebody_looks(tmp_path):
+    hostile(tmp_path / "a", "a")
+    watcher = Watcher(tmp_path)
+    watcher.look(closely=True)
+    run = watcher.runs["a"]
+    assert (run.status, run.curves.last) == ("finished", None)
+    assert watcher.open("a")
+    assert run.curves.last["epoch"] == 3
+    assert not watcher.open("../a")
+
+
 def test_a_finished_run_is_what_its_record_says(finished, watched):
     address, _ = watched(finished)
     record = json.loads((finished / "record.json").read_text())
@@ -421,6 +432,7 @@ def test_what_a_record_says_wrongly_is_left_out(tmp_path, watched):
         (out / "record.json").write_text(json.dumps(record | {name: wrong}))
         watcher = Watcher(tmp_path)
         watcher.look(closely=True)
+        watcher.open("a")
         for run, said in (("a", "run"), (None, "all")):
             [event] = watcher.news(run, None)
             assert event.name == said

@@ -254,7 +254,8 @@ export class Bars extends Picture {
       bar.style.transform = `scaleY(${mass})`;
       if (before) before.style.transform = `scaleY(${prior[k] || 0})`;
       marks.forEach((mark, i) => (mark.style.transform = `translateY(${-(each[i]?.[k] || 0) * this.tall}px)`));
-      value.style.transform = `translateY(${-mass * this.tall}px)`;
+      const near = each.map((one) => one[k] || 0).filter((one) => one > mass && one < mass + 0.15);
+      value.style.transform = `translateY(${-Math.max(mass, ...near) * this.tall}px)`;
       value.textContent = mass >= 0.005 && n <= 12 ? mass.toFixed(2) : "";
     });
     const said = mean.map((mass, k) => (mass >= 0.005 ? `L = ${k}: ${mass.toFixed(3)}` : "")).filter(Boolean);

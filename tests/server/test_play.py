@@ -189,5 +189,5 @@ def test_the_command_says_where_and_ends_with_ctrl_c():
     assert "<h1>How deep must it be?</h1>" in ask(address)[2]
     assert Table(address).frame(2)[0]["epoch"] == 2
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20) == ("", "")
+    assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from leadline.inference.free_energy import FreeEnergy, free_energy
     from leadline.inference.joint import log_joint, outputs_by_depth, sample_weights
     from leadline.inference.model import Model, run_model
-    from leadline.inference.predict import Uncertainty, evaluate_free_energy, log_likelihood, predict, uncertainty
+    from leadline.inference.predict import evaluate_free_energy, log_likelihood, predict
     from leadline.inference.pruning import Pruning, effective_width, prune
     from leadline.inference.recipes import RECIPES, Recipe
+    from leadline.inference.uncertainty import Uncertainty, uncertainty
     from leadline.likelihoods import (
         CategoricalLikelihood,
         GaussianLikelihood,
@@ -71,9 +72,10 @@ _PLACES = {
     "inference.free_energy": "FreeEnergy free_energy",
     "inference.joint": "log_joint outputs_by_depth sample_weights",
     "inference.model": "Model run_model",
-    "inference.predict": "Uncertainty evaluate_free_energy log_likelihood predict uncertainty",
+    "inference.predict": "evaluate_free_energy log_likelihood predict",
     "inference.pruning": "Pruning effective_width prune",
     "inference.recipes": "RECIPES Recipe",
+    "inference.uncertainty": "Uncertainty uncertainty",
     "likelihoods": ("CategoricalLikelihood GaussianLikelihood HeteroscedasticLikelihood Likelihood NumberLikelihood"),
     "network.blocks": "Block",
     "network.layers": "GaussianLinear",

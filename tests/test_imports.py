@@ -53,6 +53,7 @@ INSIDE = {
             "recipes",
             "montecarlo",
             "predict",
+            "uncertainty",
             "calibration",
             "restarts",
             "pruning",

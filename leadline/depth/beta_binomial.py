@@ -32,6 +32,17 @@ class BetaBinomialDepth(DepthDistribution):
     where alpha = p / g and beta = (1 - p) / g, and the variance is mean (1 - p) (1 + dispersion) / (1 + g). As g goes
     to 0 it is binomial; with whole alpha and beta it is the negative hypergeometric, and with g = -1 / M the same
     formula is the hypergeometric of M balls.
+
+    Args:
+        mean: before it is cut.
+        dispersion: above 0; the wider.
+        max_depth: n.
+        upper_quantile: where it is cut.
+
+    Examples:
+        >>> from leadline import BetaBinomialDepth
+        >>> [round(float(p), 3) for p in BetaBinomialDepth(2.0, 0.5).pmf(4)]
+        [0.163, 0.261, 0.245, 0.17]
     """
 
     name: ClassVar[str] = "beta-binomial"

@@ -25,6 +25,16 @@ class ConwayMaxwellPoissonDepth(DepthDistribution):
     The power 1 is the Poisson's; above 1 it is narrower, below 1 wider: the variance is about rate / power. rate^power
     is the usual lambda: in these numbers (Guikema & Coffelt, 2008) the mode is at the whole part of the rate, whatever
     the power. The sum has no closed form; here it is one.
+
+    Args:
+        rate: above 0.
+        power: above 0; the narrower.
+        upper_quantile: where it is cut.
+
+    Examples:
+        >>> from leadline import ConwayMaxwellPoissonDepth
+        >>> [round(float(p), 3) for p in ConwayMaxwellPoissonDepth(2.0, power=4.0).pmf(4)]
+        [0.028, 0.44, 0.44, 0.087]
     """
 
     name: ClassVar[str] = "com-poisson"

@@ -40,6 +40,16 @@ class DiscreteGammaDepth(DepthDistribution):
 
     by 32 points in each bin above 0, and by the series of the incomplete gamma function in the bin at 0, where the
     density may have a pole. Both are sums of positive terms, in logarithms, and so are their derivatives.
+
+    Args:
+        mean: m, of the gamma distribution.
+        dispersion: s, its variance over its mean.
+        upper_quantile: where it is cut.
+
+    Examples:
+        >>> from leadline import DiscreteGammaDepth
+        >>> [round(float(p), 3) for p in DiscreteGammaDepth(2.0, 0.5).pmf(4)]
+        [0.143, 0.424, 0.282, 0.109]
     """
 
     name: ClassVar[str] = "discrete-gamma"

@@ -28,6 +28,16 @@ class GeneralisedPoissonDepth(DepthDistribution):
     mass ends where t + d L is no longer positive, and the formula sums to a little more or less than 1; so it is
     divided by its sum, and d is at least -min(1, t / 4), so that five depths have mass (Consul & Shoukri, 1985). Hence
     the variance is a quarter of the mean at least, and hardly below it where the mean is small.
+
+    Args:
+        rate: t.
+        dispersion: d, below 1.
+        upper_quantile: where it is cut.
+
+    Examples:
+        >>> from leadline import GeneralisedPoissonDepth
+        >>> [round(float(p), 3) for p in GeneralisedPoissonDepth(2.0, dispersion=-0.2).pmf(4)]
+        [0.135, 0.331, 0.323, 0.161]
     """
 
     name: ClassVar[str] = "generalised-poisson"
@@ -64,10 +74,12 @@ class GeneralisedPoissonDepth(DepthDistribution):
 
     @property
     def rate(self) -> Float[Array, ""]:
+        """t."""
         return jax.nn.softplus(self.raw_rate)
 
     @property
     def dispersion(self) -> Float[Array, ""]:
+        """d, as far below 0 as the rate allows."""
         least = _least(self.rate)
         return least + (1 - least) * jax.nn.sigmoid(self.raw_dispersion)
 

@@ -28,6 +28,16 @@ class NegativeBinomialDepth(DepthDistribution):
 
     ln P(L) = sum over k < L of ln(1 + a k) + L ln m - (L + 1/a) ln(1 + a m) - ln L!, in which nothing is lost as a goes
     to 0, where it is the Poisson's; r = 1/a and p = 1 / (1 + a m) are the usual numbers.
+
+    Args:
+        mean: m, before it is cut.
+        dispersion: a.
+        upper_quantile: where it is cut.
+
+    Examples:
+        >>> from leadline import NegativeBinomialDepth
+        >>> [round(float(p), 3) for p in NegativeBinomialDepth(2.0, 0.5).pmf(4)]
+        [0.25, 0.25, 0.187, 0.125]
     """
 
     name: ClassVar[str] = "negative-binomial"
@@ -61,6 +71,7 @@ class NegativeBinomialDepth(DepthDistribution):
 
     @property
     def dispersion(self) -> Float[Array, ""]:
+        """a."""
         return jnp.maximum(jax.nn.softplus(self.raw_dispersion), LEAST_DISPERSION)
 
     def unfrozen(self) -> "DepthDistribution":

@@ -13,10 +13,6 @@ def truncated(log_masses: Float[Array, " depths"], lower: float = 0.0, upper: fl
     The quantile of p is the smallest depth with CDF >= p. The depths from the quantile of `lower` to that of `upper`
     stay, both included; where the cuts lie carries no gradient. Nothing is cut at 0 and 1.
 
-        >>> depth = jnp.arange(8)
-        >>> jnp.exp(truncated((depth + 1) * jnp.log(0.5), 0.0, 0.8))  # of 1/2, 1/4, 1/8, ...
-        Array([0.5714286 , 0.2857143 , 0.14285715, 0.        , ...], dtype=float32)
-
     Args:
         log_masses: ln P(L) for L = 0 .. n - 1, normalised over all depths, of which these n may be only the first: the
             result is right for as many as n, however many there are.
@@ -25,6 +21,13 @@ def truncated(log_masses: Float[Array, " depths"], lower: float = 0.0, upper: fl
 
     Returns:
         ln P(L), of the same length; -inf outside.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from leadline import truncated
+        >>> log_masses = (jnp.arange(5) + 1) * jnp.log(0.5)  # 1/2, 1/4, 1/8, ...
+        >>> [round(float(p), 3) for p in jnp.exp(truncated(log_masses, 0.0, 0.8))]
+        [0.571, 0.286, 0.143, 0.0, 0.0]
     """
     if not 0 <= lower < upper <= 1:
         raise InvalidArgumentError(

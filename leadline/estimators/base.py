@@ -25,10 +25,10 @@ from leadline.files import models as modelfile
 from leadline.files.checkpoints import EVERY
 from leadline.inference.calibration import Calibration, no_calibration
 from leadline.inference.model import Model, run_model
-from leadline.inference.predict import Uncertainty
 from leadline.inference.pruning import Pruning, effective_widths, prune
 from leadline.inference.recipes import TABLE, Recipe, get_recipe
 from leadline.inference.restarts import Restarts
+from leadline.inference.uncertainty import Uncertainty
 from leadline.likelihoods import Likelihood
 from leadline.plots import axes_or_new
 from leadline.training.data import as_bytes
@@ -144,8 +144,7 @@ class DepthEstimator(Options, BaseEstimator):
         check_weights("sample_weight", weight[weight > 0])
         check_consistent_length(frame, y)
         learned = self.encoder if hasattr(self.encoder, "encoding_") else learned
-        counts = weight > 0
-        rows = X if counts.all() else frame[counts]
+        rows = X if (counts := weight > 0).all() else frame[counts]
         self.encoder_ = learned or cast("TableEncoder", clone(self.encoder or TableEncoder())).fit(rows)
         encoded, _ = self.encoder_.encoding_.encode(frame_of(rows))
         x, y = check_X_y(encoded, np.asarray(y)[counts], ensure_min_samples=2, estimator=self, **options)
@@ -252,12 +251,10 @@ class DepthEstimator(Options, BaseEstimator):
         self.x_mean_, self.x_scale_ = problem.units.x_mean, problem.units.x_scale
         self.seed_ = restarts.seed
         self.model_: Model = trained.model
-        self.history_ = trained.history
-        self.n_iter_ = trained.epochs
+        self.history_, self.n_iter_ = trained.history, trained.epochs
         self.temperature_ = restarts.mean_of(self.restart_temperatures_)
         self.validation_nll_ = {str(t): float(nll[0]) for t, nll in trained.validation_nll.items()}
-        self.interrupted_ = trained.interrupted
-        self.fit_seconds_ = trained.seconds
+        self.interrupted_, self.fit_seconds_ = trained.interrupted, trained.seconds
         self.depth_pmf_ = np.array(depth["depth_pmf"])
         self.depth_mean_, self.depth_std_ = depth["depth_mean"], depth["depth_std"]
         self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])

@@ -12,8 +12,8 @@ from leadline import metrics, plots
 from leadline._checks import InvalidArgumentError, check_choice, check_integer, check_number, check_size
 from leadline.estimators.base import estimator
 from leadline.estimators.inspection import InspectedNumbers
-from leadline.inference.predict import Uncertainty
 from leadline.inference.recipes import get_recipe
+from leadline.inference.uncertainty import Uncertainty
 from leadline.judged import OF_NUMBERS
 from leadline.likelihoods import (
     EitherNoiseLikelihood,

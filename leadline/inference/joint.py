@@ -107,7 +107,8 @@ def log_joint(
     Args:
         model: one run's, trained or not: q is not looked at, but where `prior="weight"`, whose prior is that of q.
         weights: one point, as `sample_weights` draws several; `jax.vmap` over those.
-        x, y: the rows.
+        x: the rows.
+        y: their targets.
         depth: L; None sums it out.
 
     Returns:

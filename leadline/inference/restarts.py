@@ -16,6 +16,7 @@ from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, cali
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import MOST_NUMBERS, by_rows
+from leadline.inference.uncertainty import Uncertainty, uncertainty
 from leadline.likelihoods import ClassLikelihood, NumberLikelihood
 from leadline.likelihoods.mixture import ClassMixture, Mixture
 
@@ -83,11 +84,11 @@ class Restarts:
             np.tensordot(self.calibration.share, each, axes=1), self.calibration.spread
         )
 
-    def uncertainty(self, x: np.ndarray) -> predict.Uncertainty:
+    def uncertainty(self, x: np.ndarray) -> Uncertainty:
         """By its parts."""
         calibration = self.calibration or no_calibration(self.models.runs[0], self.models.likelihood.n_spreads)
         draws = {"n_samples": self.samples_each, "key": self.keys()}
-        return predict.uncertainty(self.models, x, **draws, share=calibration.share, spread=calibration.spread)
+        return uncertainty(self.models, x, **draws, share=calibration.share, spread=calibration.spread)
 
     def mixture(self, x: np.ndarray) -> Mixture:
         """The distribution of the numbers that are predicted, all weight samples and depths together."""

@@ -51,11 +51,21 @@ class Likelihood(eqx.Module):
     @staticmethod
     def scaling(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[Any, Any] | None:
         """What is subtracted from the targets, and what they are divided by, before the network sees them; None where
-        they are no numbers."""
+        they are no numbers.
+
+        Args:
+            y: the targets.
+            weight: how much each row counts.
+        """
         return None
 
     def starting(self, y: np.ndarray, weight: np.ndarray) -> "Likelihood":
-        """The likelihood with what is learned of it as training begins, from targets as the network takes them."""
+        """The likelihood with what is learned of it as training begins.
+
+        Args:
+            y: targets as the network takes them.
+            weight: how much each row counts.
+        """
         return self
 
     @property

@@ -25,7 +25,11 @@ class ClassLikelihood(Likelihood):
 
     @abc.abstractmethod
     def log_probabilities(self, output: Float[Array, "*batch out"]) -> Float[Array, "*batch classes"]:
-        """ln P(y | output) for every class."""
+        """ln P(y | output) for every class.
+
+        Args:
+            output: of the network.
+        """
 
     def log_prob(self, output: Float[Array, "*batch out"], y: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
         chosen = y[..., None] == jnp.arange(self.n_classes)
@@ -41,7 +45,11 @@ class ClassLikelihood(Likelihood):
         return -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
 
     def probabilities(self, outputs: Float[np.ndarray, "runs *batch out"]) -> Float[np.ndarray, "runs *batch classes"]:
-        """Of the likelihoods of several runs, for outputs of each."""
+        """Of the likelihoods of several runs.
+
+        Args:
+            outputs: of each.
+        """
         return np.asarray(jax.vmap(lambda one, output: one.moments(output))(self, outputs))
 
     def uncertainty(self, moments: np.ndarray) -> np.ndarray:

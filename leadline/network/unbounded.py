@@ -74,7 +74,8 @@ class UnboundedNetwork(Packable):
 
         Args:
             capacity: hidden layers to store beyond the first, at least as many as there are.
-            key, weights: those that the network was drawn with.
+            key: that the network was drawn with.
+            weights: likewise.
 
         Returns:
             A network whose first layers are these.

@@ -9,8 +9,9 @@ import numpy as np
 
 from leadline._checks import InvalidArgumentError, check_integer
 from leadline.inference.native import log_masses_of
-from leadline.inference.predict import depth_masses, moments_by_depth, uncertainty_by_depth
+from leadline.inference.predict import depth_masses
 from leadline.inference.restarts import evaluation_keys
+from leadline.inference.uncertainty import moments_by_depth, uncertainty_by_depth
 from leadline.metrics import accuracy
 from leadline.server.rules import REACH, Rules
 from leadline.training import Training, Watch

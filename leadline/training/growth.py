@@ -36,6 +36,14 @@ def grow(
     Returns:
         The models themselves where q(L) fits; else with twice the capacity, or twice that, ..., and all that was
         learned as it is.
+
+    Examples:
+        >>> import jax
+        >>> from leadline import CategoricalLikelihood, grow, init_models
+        >>> key = jax.random.split(jax.random.key(0), 1)
+        >>> models = init_models(2, CategoricalLikelihood(2), width=4, capacity=4, key=key)
+        >>> grow(models, key=key) is models, grow(models, key=key, capacity=16).capacity
+        (True, 16)
     """
     if any(map(is_traced, jax.tree.leaves(models))):
         raise InvalidArgumentError("must be numbers: call `grow` between compiled steps, not inside one.", "models")

@@ -99,7 +99,22 @@ class Training:
     at once; how it is cut into pieces changes no bit of what comes of it.
 
     Args:
-        problem, settings, watch, start: as `train` takes them.
+        problem: as `train` takes it, and so are the others.
+        settings: how.
+        watch: who is told what meanwhile.
+        start: the models to start from.
+
+    Examples:
+        >>> import numpy as np
+        >>> from leadline import CategoricalLikelihood, Problem, Settings, Training
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> problem = Problem((x, (x[:, 0] > 0).astype(int)), 0.2, CategoricalLikelihood(2))
+        >>> training = Training(problem, Settings(width=4, n_restarts=1, epochs=20))
+        >>> training.advance(5)
+        >>> training.epoch, training.end, training.models.runs
+        (5, 20, (1,))
+        >>> training.finish().epochs
+        20
     """
 
     def __init__(
@@ -193,7 +208,11 @@ class Training:
         return self._unpacked(self._run.state.model)
 
     def advance(self, n_epochs: int = 1) -> None:
-        """Train for so many epochs more; fewer, where it ends sooner or somebody who follows it asks for that."""
+        """Train for so many epochs more; fewer, where it ends sooner or somebody who follows it asks for that.
+
+        Args:
+            n_epochs: at least 1.
+        """
         check_integer("n_epochs", n_epochs, 1)
         try:
             self._run.advance(self._run.epoch + n_epochs)

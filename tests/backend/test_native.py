@@ -27,7 +27,8 @@ from leadline.backend.native import build, library
 from leadline.backend.random import normal
 from leadline.inference import native
 from leadline.inference.free_energy import weight_kl_by_layer
-from leadline.inference.predict import evaluate_free_energy, log_likelihood, predict, sample_outputs, uncertainty
+from leadline.inference.predict import evaluate_free_energy, log_likelihood, predict, sample_outputs
+from leadline.inference.uncertainty import uncertainty
 from leadline.likelihoods import GaussianLikelihood, HeteroscedasticLikelihood
 from leadline.training.drawing import init_models
 

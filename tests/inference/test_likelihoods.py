@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from leadline.inference.predict import depth_masses, mixture, sample_outputs, uncertainty
+from leadline.inference.predict import depth_masses, mixture, sample_outputs
 from leadline.inference.restarts import Restarts
+from leadline.inference.uncertainty import uncertainty
 from leadline.likelihoods import NegativeBinomialLikelihood, OrdinalLikelihood
 from leadline.likelihoods.counting import MOST_SHIFT
 from tests.inference.test_uncertainty import KEYS, N_SAMPLES, WIDE, X, make_models

@@ -18,7 +18,8 @@ from leadline import (
     uncertainty,
 )
 from leadline.backend.numerics import softplus_inverse
-from leadline.inference.predict import depth_masses, moments_by_depth, sample_outputs, uncertainty_by_depth
+from leadline.inference.predict import depth_masses, sample_outputs
+from leadline.inference.uncertainty import moments_by_depth, uncertainty_by_depth
 from leadline.training.drawing import _init_models_quickly as init_models  # compiled as a whole, not step by step
 from tests.network.test_unbounded import without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 import leadline
+from leadline.likelihoods import LIKELIHOODS
 
 NAMES = [name for name in leadline.__all__ if name != "__version__"]
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(leadline, name))]
@@ -103,6 +104,7 @@ def documented_value(name):
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in NAMES])
 def test_its_example_runs(name, tmp_path, monkeypatch, as_users_have_it):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LIKELIHOODS, "data", dict(LIKELIHOODS))  # what an example registers is forgotten
     said = inspect.cleandoc(getattr(leadline, name).__doc__ if name in CLASSES + FUNCTIONS else documented_value(name))
     test = doctest.DocTestParser().get_doctest(said, {}, name, None, 0)
     report = []

@@ -209,8 +209,10 @@ def make_watch(watcher: Watcher) -> Page:
 
     async def drawn(request: Request) -> Response:
         run = known(request)
-        said = None if run is None else await run_in_threadpool(regions.of, run)
-        return _refused() if said is None else JSONResponse(said)
+        if run is None:
+            return _refused()
+        said = await run_in_threadpool(regions.of, run)
+        return Response(status_code=204) if said is None else JSONResponse(said)  # a checkpoint may just have gone
 
     routes = [("about", about), ("all", everything), ("one", one), ("picture", picture), ("regions", drawn)]
     return make_page("watch", [Route(f"/{name}", answer) for name, answer in routes], [watcher.bell])

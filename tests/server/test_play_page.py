@@ -61,6 +61,7 @@ def until(browser, holds, seconds=60):
 def opened(browser, address, settings=SMALL):
     """A window of its own game, at its beginning."""
     browser.get("about:blank")
+    errors(browser)  # of other tests, whose servers have gone
     browser.get(address + settings)
     browser.execute_script("sessionStorage.clear()")
     browser.refresh()

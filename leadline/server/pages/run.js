@@ -167,7 +167,7 @@ export class RunView {
     }
     this.asked = performance.now();
     const answer = await fetch(`regions?run=${encodeURIComponent(now.run)}`);
-    if (!answer.ok || get("regions-picture").hidden) return;
+    if (answer.status !== 200 || get("regions-picture").hidden) return;
     this.drawn = regions;
     const said = await answer.json();
     get("regions").hidden = false;

@@ -199,6 +199,7 @@ AGAIN = """if True:
 """The same rows and sizes in Python: the programs on disk serve."""
 
 
+@pytest.mark.slow  # `tests/test_registry.py` has all three together, by a plugin
 def test_a_depth_family_is_one_file(package):
     record, page, predictions = fitted(package, "family", "kind", "--ignore", "count", "--depth", "geometric")
     assert record["depth"] == "geometric"
@@ -215,6 +216,7 @@ def test_a_depth_family_is_one_file(package):
     assert python(package, code) == "GeometricDepth\n"
 
 
+@pytest.mark.slow  # `tests/test_registry.py` has all three together, by a plugin
 def test_a_likelihood_for_counts_is_one_file(package):
     given = ("--task", "regression", "--ignore", "kind", "--likelihood", "counts", "--epochs", 300)
     record, page, predictions = fitted(package, "counts", "count", *given)
@@ -249,6 +251,7 @@ def test_a_measure_is_one_entry(package):
     assert ",zero_one," in (out / "published-normal.csv").read_text().splitlines()[0]
 
 
+@pytest.mark.slow  # `tests/test_registry.py` has all three together, by a plugin
 def test_a_block_is_one_file(package):
     record, page, _ = fitted(package, "block", "kind", "--ignore", "count", "--block", "residual", "--depth", 3)
     assert record["block"] == "residual"

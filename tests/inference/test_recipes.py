@@ -149,7 +149,10 @@ def plain_objective(params, model, x, y, row_weight, n_data, key, recipe, temper
     return total
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize(
+    "recipe",
+    [pytest.param(one, id=name, marks=[pytest.mark.slow] * (name == "published")) for name, one in RECIPES.items()],
+)
 def test_a_step_descends_the_batch_objective(recipe):
     """Adam's first moment after one step is a tenth of the gradient; the batch has two rows of padding."""
     key = jnp.stack([jax.random.key(0)])

@@ -93,6 +93,7 @@ class Two(Backend):
     networks_at_once = 2
 
 
+@pytest.mark.slow
 def test_on_a_gpu_chunks_are_large_and_the_next_ones_programs_are_made_aside(tmp_path, monkeypatch):
     """The order of work where the runs of a recipe train in one program; here two, of four, at a time."""
     grid = replace(SMALL, depths=("normal",))

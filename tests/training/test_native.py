@@ -67,7 +67,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+SLOW = ("written", "numbers, per weight, one depth", "noise by input, the best")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES])
 def test_three_epochs_are_those_of_the_compiled_program(monkeypatch, case):
     likelihood, depth, how = CASES[case]
     given = Settings(recipe=how, depth=depth, width=5, epochs=8)

@@ -76,7 +76,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from leadline import DepthClassifier
 x, y = load_digits(return_X_y=True)
-model = DepthClassifier(max_iter=60, early_stopping=False, random_state=0)
+model = DepthClassifier(recipe="leadline", n_restarts=4, max_iter=60, early_stopping=False, random_state=0)
 model.fit(x[:300], y[:300])
 begin = time.perf_counter(); model.fit(x, y); print(time.perf_counter() - begin)
 """

@@ -11,6 +11,10 @@ from starlette.responses import StreamingResponse
 HEARTBEAT = 10.0
 """Seconds of silence after which a page is told that there is nothing new."""
 
+PER_PAGE = 0.01
+"""Seconds at least from one answer to the next for every page that is open: many hear less often, so that a training
+beside them has its cores."""
+
 RECONNECT = 1000
 """Milliseconds until a page that was cut off asks again."""
 
@@ -44,6 +48,8 @@ class Bell:
         """How often."""
         self.closed = False
         """Whether nothing will come any more."""
+        self.pages = 0
+        """Open ones, that wait for it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Event] = set()
 
@@ -91,23 +97,27 @@ def stream(request: Request, bell: Bell, news: News, pause: float = 0.0) -> Stre
         request: whoever asks; the browser says in it what it has heard already.
         bell: rings when there is news.
         news: what is new for a page that has heard so far.
-        pause: seconds at least from one answer to the next.
+        pause: seconds at least from one answer to the next, for a few pages.
     """
     last = request.headers.get("last-event-id")
 
     async def events() -> AsyncIterator[bytes]:
         heard, since = -1, last
         yield f"retry: {RECONNECT}\n\n".encode()
-        while not bell.closed:
-            if not await bell.wait(heard, HEARTBEAT):
-                yield b"event: alive\ndata: {}\n\n"
-                continue
-            heard = bell.rung
-            new = list(news(since))
-            if new:
-                since = next((one.id for one in reversed(new) if one.id is not None), since)
-                yield b"".join(one.encoded() for one in new)
-            await asyncio.sleep(pause)
+        bell.pages += 1
+        try:
+            while not bell.closed:
+                if not await bell.wait(heard, HEARTBEAT):
+                    yield b"event: alive\ndata: {}\n\n"
+                    continue
+                heard = bell.rung
+                new = list(news(since))
+                if new:
+                    since = next((one.id for one in reversed(new) if one.id is not None), since)
+                    yield b"".join(one.encoded() for one in new)
+                await asyncio.sleep(max(pause, PER_PAGE * bell.pages))
+        finally:
+            bell.pages -= 1
         yield b"event: closed\ndata: {}\n\n"
 
     return StreamingResponse(events(), media_type="text/event-stream")

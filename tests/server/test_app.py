@@ -1,6 +1,8 @@
 """Who may ask a local page, what every answer says to the browser, and what goes to those who listen."""
 
+import asyncio
 import importlib
+import itertools
 import signal
 import socket
 import subprocess
@@ -8,6 +10,7 @@ import sys
 import time
 
 import pytest
+from starlette.requests import Request
 from starlette.routing import Route
 
 from leadline import InvalidArgumentError
@@ -136,6 +139,29 @@ def test_all_who_listen_hear_all_and_go_on_where_they_were(address):
     assert [data["i"] for _, data, _ in later.until(lambda heard: len(heard) == 2)] == [3, 4]
     for one in (first, second, later):
         one.close()
+
+
+def test_many_pages_hear_less_often():
+    """A hundredth of a second for each, so that together they take no more than a few do."""
+
+    async def seconds_between(others):
+        bell, counted = Bell(), itertools.count()
+        bell.pages = others
+        request = Request({"type": "http", "headers": []})
+        said = stream(request, bell, lambda since: [Event("word", next(counted))]).body_iterator
+        assert await anext(said) == b"retry: 1000\n\n"
+        bell.ring()
+        assert b"data: 0" in await anext(said)
+        begin = time.monotonic()
+        bell.ring()
+        assert b"data: 1" in await anext(said)
+        assert bell.pages == others + 1
+        await said.aclose()
+        assert bell.pages == others
+        return time.monotonic() - begin
+
+    assert asyncio.run(seconds_between(39)) >= 0.4
+    assert asyncio.run(seconds_between(0)) < 0.3
 
 
 def test_streams_end_with_the_server():

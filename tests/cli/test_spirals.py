@@ -29,13 +29,11 @@ def leadline(*arguments, cwd=None):
 
 def ctrl_c_after(word, seconds, *command, sent=signal.SIGINT):
     """What a command says that hears Ctrl-C, or another signal, so long after a word."""
-    process = subprocess.Popen(
-        [*map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),  # who runs the tests may ignore it, as `nohup` does
-    )
+    before = signal.signal(sent, signal.SIG_DFL)  # inherited: who runs the tests may ignore it, as `nohup` does
+    try:
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(sent, before)
     assert process.stderr is not None
     while word not in process.stderr.readline():
         assert process.poll() is None

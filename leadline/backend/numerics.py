@@ -1,6 +1,7 @@
 """Numbers that ordinary formulas would lose: small differences, far tails, positive parameters."""
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -34,12 +35,23 @@ def softplus(x: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:
     return np.logaddexp(np.asarray(x), np.float32(0)) if is_forked() and not is_traced(x) else jax.nn.softplus(x)
 
 
-def softplus_inverse(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+def softplus_inverse(y: Float[AnyArray, "*shape"]) -> Float[Array, "*shape"]:
     """The x with softplus(x) = y, for y > 0."""
-    if is_traced(y):
-        return y + jnp.log(-jnp.expm1(-y))
-    known = np.asarray(y)
-    return as_float(known + np.log(-np.expm1(-known)))
+    return y + jnp.log(-jnp.expm1(-y)) if is_traced(y) else as_float(_raw(np.asarray(y)))
+
+
+def raw_of(scale: float) -> np.floating:
+    """The same of a number that is known, as NumPy keeps it in JAX's default precision."""
+    return _raw_of(scale, jax.dtypes.canonicalize_dtype(float))
+
+
+@lru_cache
+def _raw_of(scale: float, dtype: np.dtype) -> np.floating:
+    return _raw(dtype.type(scale))
+
+
+def _raw(known: Any) -> Any:
+    return known + np.log(-np.expm1(-known))
 
 
 def log_softplus(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

@@ -11,7 +11,7 @@ from leadline._checks import InvalidArgumentError
 from leadline.backend.compilation import jit_lightly
 from leadline.backend.device import backend, n_threads
 from leadline.backend.native import library
-from leadline.backend.numerics import as_float, softplus_inverse
+from leadline.backend.numerics import raw_of
 from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth, NormalDepth, PoissonDepth
 from leadline.inference.model import Model
 from leadline.likelihoods import (
@@ -74,7 +74,7 @@ def kinds_of(distribution: DepthDistribution, n_runs: int) -> Any:
         must = f"its {family.__name__} must have {_N_NUMBERS[family]} numbers of float32"
         raise InvalidArgumentError(f"`models`: {must}, got {n}.")
     given: dict[str, Any] = {"family": _FAMILIES[family], "n_numbers": n}
-    given["floor"] = float(softplus_inverse(as_float(getattr(distribution, "lowest", 1.0))))
+    given["floor"] = float(raw_of(getattr(distribution, "lowest", 1.0)))
     for quantile in ("lower_quantile", "upper_quantile"):
         given[quantile] = float(getattr(distribution, quantile, quantile == "upper_quantile"))
     given["integer_bounds"] = getattr(distribution, "bounds", "real") == "integer"

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from leadline._checks import InvalidArgumentError, check_choice, check_positive
 from leadline.backend.loops import KEPT
-from leadline.backend.numerics import AnyArray, as_float, softplus_inverse
+from leadline.backend.numerics import AnyArray, raw_of
 from leadline.backend.random import AnyKey, normal
 
 Draw = Literal["local", "weights"]
@@ -79,7 +79,7 @@ class GaussianLinear(eqx.Module):
         scatter = (2 / (n_in + n_out)) ** 0.5
         spread = (2 / n_in) ** 0.5 if initial_means == "he" else scatter
         numpy = np if isinstance(key, np.ndarray) else jnp  # where nothing is compiled
-        centre = numpy.asarray(softplus_inverse(as_float(initial_scale)))
+        centre = numpy.asarray(raw_of(initial_scale))
         spreads = numpy.array([[[spread]], [[scatter]]], centre.dtype)
         mean, shift = spreads * normal(key, (2, n_out, n_in + 1), centre.dtype)
         self.weight_mean, self.bias_mean = mean[:, :-1], mean[:, -1]

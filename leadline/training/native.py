@@ -1,5 +1,6 @@
 """Whole epochs by the engine: `train_epochs` without a compiler."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -134,15 +135,17 @@ def _train(
         )
     )
     model, best, optimiser = moving.finish(described.arrays["opening"])
-    trained = eqx.tree_at(
-        lambda s: (s.model, s.best, s.optimiser, s.best_free_energy, s.validated, s.epoch, s.step, s.support),
+    first_epoch, first_step = (np.array(least, np.int32) for least in reached[:, :2].min(axis=0))
+    trained = replace(
         state,
-        (
-            *(model, best, optimiser, best_free_energy),
-            Validated(FreeEnergy(*validated[:, :3].T), validated[:, 3]),
-            *(np.array(least, np.int32) for least in reached[:, :2].min(axis=0)),
-            native_support(model),
-        ),
+        model=model,
+        best=best,
+        optimiser=optimiser,
+        best_free_energy=best_free_energy,
+        validated=Validated(FreeEnergy(*validated[:, :3].T), validated[:, 3]),
+        epoch=first_epoch,
+        step=first_step,
+        support=native_support(model),
     )
     return trained, History(*np.moveaxis(columns, -1, 0), *np.moveaxis(supports, -1, 0)), reached
 
@@ -187,17 +190,14 @@ class _Moving:
         if hasattr(likelihood, "opening"):
             likelihood = eqx.tree_at(lambda one: one.opening, likelihood, opening)
             kept = eqx.tree_at(lambda one: one.opening, kept, noise["best_opening"])
-        model = eqx.tree_at(_small, model, (likelihood, _with(model.depth_posterior, self.numbers["depth"])))
-        best = eqx.tree_at(_small, best, (kept, _with(best.depth_posterior, depth["best"])))
+        posterior = _with(model.depth_posterior, self.numbers["depth"])
+        model = replace(model, likelihood=likelihood, depth_posterior=posterior)
+        best = replace(best, likelihood=kept, depth_posterior=_with(best.depth_posterior, depth["best"]))
         adam = [
             a._replace(mu=_with(a.mu, own["mu"]), nu=_with(a.nu, own["nu"]))
             for a, own in ((optimiser.likelihood, noise), (optimiser.depth_posterior, depth))
         ]
-        return model, best, eqx.tree_at(lambda o: (o.likelihood, o.depth_posterior), optimiser, tuple(adam))
-
-
-def _small(model: Model) -> tuple[Any, Any]:
-    return model.likelihood, model.depth_posterior
+        return model, best, replace(optimiser, likelihood=adam[0], depth_posterior=adam[1])
 
 
 def _with(part: Any, numbers: np.ndarray) -> Any:

@@ -28,6 +28,9 @@ from leadline.training.progress import Reporter
 from leadline.training.state import TrainingState
 from leadline.training.storage import Storage
 
+FIRST_MARK = 16
+"""Epochs before there is a state to go back to, other than the first."""
+
 SECONDS_PER_CALL = 0.3
 """Python looks at the training about this often."""
 
@@ -278,13 +281,14 @@ class Run:
 
 
 def is_way_mark(epoch: int) -> bool:
-    """Whether the state of that epoch is one to go back to: powers of two, and multiples of MAX_EPOCHS."""
-    return epoch % MAX_EPOCHS == 0 or epoch & (epoch - 1) == 0
+    """Whether the state of that epoch is one to go back to: powers of two, FIRST_MARK or more, and multiples of
+    MAX_EPOCHS."""
+    return epoch % MAX_EPOCHS == 0 or (epoch >= FIRST_MARK and epoch & (epoch - 1) == 0)
 
 
 def next_way_mark(epoch: int) -> int:
     """The first after that epoch."""
-    return min(2 ** epoch.bit_length(), (epoch // MAX_EPOCHS + 1) * MAX_EPOCHS)
+    return min(max(FIRST_MARK, 2 ** epoch.bit_length()), (epoch // MAX_EPOCHS + 1) * MAX_EPOCHS)
 
 
 def copied(state: TrainingState) -> TrainingState:

@@ -9,12 +9,13 @@ The last three need Debian's chromium and chromium-driver. Results go to results
 """
 
 import argparse
-import asyncio
 import json
 import os
 import platform
+import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 LEADLINE = [sys.executable, "-m", "leadline"]
 OMEGA = 10
+RUN = b"event: run\n"
 
 
 def spiral(out: Path, epochs: int, *more: Any) -> subprocess.Popen[bytes]:
@@ -71,35 +73,48 @@ def wait_for(holds: Callable[[], Any], seconds: float = 120) -> None:
 
 
 class Clients:
-    """So many pages that listen in a thread, and count what they hear."""
+    """So many pages that listen, and count what they hear; they do little else, for they are on the same cores."""
 
     def __init__(self, address: str, file: str, n: int):
-        self.parts, self.file = urlsplit(address), file
+        parts = urlsplit(address)
         self.events, self.errors, self.n_bytes = np.zeros(n, int), 0, 0
+        self._ends = [b""] * n
+        self._selector = selectors.DefaultSelector()
+        asked = f"GET {parts.path}{file} HTTP/1.1\r\nHost: 127.0.0.1:{parts.port}\r\n\r\n"
+        for i in range(n):
+            line = socket.create_connection((parts.hostname, parts.port))
+            line.sendall(asked.encode())
+            self._selector.register(line, selectors.EVENT_READ, i)
 
-    async def listen(self, seconds: float) -> None:
-        """For so long."""
-        await asyncio.gather(*(self._one(i, seconds) for i in range(len(self.events))))
+    def listen(self, until: Callable[[], bool], every: float = 0.2) -> None:
+        """Until something holds that is looked for every so often."""
+        due = 0.0
+        while not (time.monotonic() >= due and until()):
+            due = max(due, time.monotonic() + every) if time.monotonic() >= due else due
+            for key, _ in self._selector.select(max(0.0, due - time.monotonic())):
+                self._hear(key.fileobj, key.data)
+        for key in list(self._selector.get_map().values()):
+            self._hang_up(key.fileobj)
+        self._selector.close()
 
-    async def _one(self, i: int, seconds: float) -> None:
-        end = time.monotonic() + seconds
+    def _hear(self, line: Any, i: int) -> None:
         try:
-            reader, writer = await asyncio.open_connection(self.parts.hostname, self.parts.port, limit=2**24)
-            asked = f"GET {self.parts.path}{self.file} HTTP/1.1\r\nHost: 127.0.0.1:{self.parts.port}\r\n\r\n"
-            writer.write(asked.encode())
-            while (left := end - time.monotonic()) > 0:
-                try:
-                    line = await asyncio.wait_for(reader.readline(), left)
-                except TimeoutError:
-                    break
-                if not line:
-                    raise ConnectionError("the server hung up")
-                self.n_bytes += len(line)
-                self.events[i] += line.startswith(b"event: run")
-            writer.close()
-        except (OSError, ValueError) as error:
+            said = line.recv(2**18)
+        except OSError as error:
+            said = b""
             print(error)
+        if not said:
             self.errors += 1
+            self._hang_up(line)
+            return
+        self.n_bytes += len(said)
+        together = self._ends[i] + said
+        self.events[i] += together.count(RUN)
+        self._ends[i] = together[len(together) - len(RUN) + 1 :]
+
+    def _hang_up(self, line: Any) -> None:
+        self._selector.unregister(line)
+        line.close()
 
 
 def load(pairs: int, epochs: int, n_clients: int, seconds: float) -> dict[str, Any]:
@@ -120,7 +135,7 @@ def load(pairs: int, epochs: int, n_clients: int, seconds: float) -> dict[str, A
                     watched[-1]["server"] = process_seconds(process.pid) - begin
             print(alone[-1], watched[-1], flush=True)
         with server(folder / "watched0") as (address, process):
-            heard = asyncio.run(_for_a_minute(address, folder / "watched0" / "other", n_clients, seconds))
+            heard = _for_a_minute(address, folder / "watched0" / "other", n_clients, seconds)
             heard["server_seconds"] = process_seconds(process.pid)
         same = _killed(folder, epochs)
     ratio = {
@@ -133,33 +148,27 @@ def load(pairs: int, epochs: int, n_clients: int, seconds: float) -> dict[str, A
 def _timed(out: Path, epochs: int, address: str = "", n_clients: int = 0) -> dict[str, Any]:
     """The seconds of the training as its record has them, and those of all cores."""
     process = spiral(out, epochs)
-    clients = Clients(address, "one?run=run", n_clients)
+    heard = {}
     if address:
         wait_for(lambda: (out / "metrics.jsonl").exists())
         time.sleep(1.5)  # until it is found
-
-        async def follow() -> None:
-            task = asyncio.create_task(clients.listen(600))
-            while not (out / "record.json").exists():
-                await asyncio.sleep(0.2)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        asyncio.run(follow())
-    assert clients.errors == 0
+        begin = time.process_time()
+        clients = Clients(address, "one?run=run", n_clients)
+        clients.listen((out / "record.json").exists)
+        assert clients.errors == 0
+        heard = {"events": int(clients.events.sum()), "readers": time.process_time() - begin}
     processor = taken(process)
     record = json.loads((out / "record.json").read_text())
-    said = {"training": record["seconds"], "processor": processor}
-    return said | ({"events": int(clients.events.sum())} if address else {})
+    return {"training": record["seconds"], "processor": processor, **heard}
 
 
-async def _for_a_minute(address: str, out: Path, n_clients: int, seconds: float) -> dict[str, Any]:
+def _for_a_minute(address: str, out: Path, n_clients: int, seconds: float) -> dict[str, Any]:
     process = spiral(out, 1_000_000, "--checkpoint-every", 1000)
-    while not (out / "metrics.jsonl").exists():
-        await asyncio.sleep(0.1)
-    await asyncio.sleep(2)
+    wait_for(lambda: (out / "metrics.jsonl").exists())
+    time.sleep(2)
     clients = Clients(address, "one?run=other", n_clients)
-    await clients.listen(seconds)
+    end = time.monotonic() + seconds
+    clients.listen(lambda: time.monotonic() > end)
     process.kill()
     process.wait()
     each = clients.events

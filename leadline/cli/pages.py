@@ -40,9 +40,10 @@ def watch(
     check_server("watch")
     if not folder.is_dir():
         raise InvalidArgumentError(f"`dir` must be a directory, got {folder}.")
-    from leadline.server.app import serve
+    from leadline.server.app import give_way, serve
     from leadline.server.watch import Watcher, make_watch
 
+    give_way()
     watcher = Watcher(folder)
     with watcher.following():
         serve(make_watch(watcher), port, open_browser, lambda address: say(f"watching {folder} at {address}"))

@@ -1,6 +1,7 @@
 """A local page: its application, and the process that serves it."""
 
 import contextlib
+import os
 import socket
 import threading
 import webbrowser
@@ -20,6 +21,9 @@ from leadline._checks import InvalidArgumentError, check_integer
 from leadline.report.web import COLOURS
 from leadline.server.events import Bell
 from leadline.server.guard import HOST, Guard, new_token
+
+LESS_URGENT = 10
+"""Than a training on the same cores: what is added to the niceness of a process that only looks on."""
 
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -74,6 +78,12 @@ def style() -> str:
     """That of the report, with the colours of its pictures."""
     colours = " ".join(f"--{name}: {colour};" for name, colour in COLOURS.items())
     return f":root {{ {colours} }}\n{(files('leadline.report') / 'style.css').read_text()}"
+
+
+def give_way() -> None:
+    """Let trainings on this machine go first, where its system knows of such a thing: of this process, from now on."""
+    if hasattr(os, "nice"):
+        os.nice(LESS_URGENT)
 
 
 def serve(page: Page, port: int, open_browser: bool, say: Callable[[str], Any]) -> None:

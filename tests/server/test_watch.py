@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from leadline import InvalidArgumentError
 from leadline.cli.pages import watch
 from leadline.server import curves, tails
+from leadline.server.app import LESS_URGENT
 from leadline.server.curves import MEANS, MOST_POINTS, Curves
 from leadline.server.places import Place, number
 from leadline.server.regions import Regions
@@ -557,3 +559,14 @@ def test_the_regions_of_a_checkpoint_are_those_of_the_training(tmp_path):
 def test_a_directory_that_is_not_there_is_one_sentence(tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"^`dir` must be a directory, got .*no\.$"):
         watch(tmp_path / "no")
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="this system knows no niceness")
+def test_the_command_gives_way_to_trainings(tmp_path):
+    command = [sys.executable, "-m", "leadline", "watch", str(tmp_path), "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith(f"watching {tmp_path} at http://127.0.0.1:")
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(os.getpriority(os.PRIO_PROCESS, 0) + LESS_URGENT, 19)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+    process.stdout.close()

@@ -17,7 +17,16 @@ from leadline import plots
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
 from leadline._foreign import shown
 from leadline.backend.numerics import mean_and_scale
-from leadline.estimators.checks import as_arguments, check_parameters, check_targets, finite_array, warn_of_rows
+from leadline.estimators.checks import (
+    as_arguments,
+    check_parameters,
+    check_sample_weight,
+    check_targets,
+    finite_array,
+    naming_text,
+    warn_of_order,
+    warn_of_rows,
+)
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said
 from leadline.estimators.saving import model_file
@@ -123,9 +132,12 @@ class DepthEstimator(Options, BaseEstimator):
         before, self.encoder_ = getattr(self, "encoder_", None), None
         self.target_name_ = str(getattr(y, "name", None) or "") or None
         check_targets(y, numbers=self._likelihood.kind == "numbers")
+        check_sample_weight(sample_weight)
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         if is_frame(X):
             return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
-        x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False, **options)
+        with naming_text(X):
+            x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         some, x = weight > 0, finite_array(x)
         check_weights("sample_weight", weight[some])
@@ -155,7 +167,7 @@ class DepthEstimator(Options, BaseEstimator):
         """Train.
 
         Args:
-            X: rows by columns of numbers.
+            X: a frame, whose columns may be raw (numbers, text, categories, dates, gaps), or an array of numbers.
             y: a class for every row, or a number, or several.
             sample_weight: a row with weight 2 counts as two such rows.
             eval_set: a pair (X, y) of other rows, which decide instead of rows that are held out: how long to train,
@@ -179,10 +191,14 @@ class DepthEstimator(Options, BaseEstimator):
         pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidArgumentError(f"must be a pair (X, y), got {shown(repr(eval_set))}.", "eval_set")
+        if isinstance(pair, list) and all(isinstance(one, tuple) for one in pair):
+            got = "got a list of two; give the one that decides"
+            raise InvalidArgumentError(f"must be one pair (X, y), {got}.", "eval_set")
         assert problem.units is not None
         with naming({"X": "eval_set", "y": "eval_set"}):
             x = self._raw(pair[0])
             check_size("X", x)
+            check_targets(pair[1], numbers=problem.likelihood.kind == "numbers")
             y = problem.likelihood.check_targets("y", self._targets(problem, pair[1]), len(x))
         return problem.units.inputs(x), problem.units.targets(y)
 
@@ -276,7 +292,8 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows to predict, in their own units."""
         check_is_fitted(self)
         if self.encoder_ is None:
-            return finite_array(validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False))
+            with naming_text(X):
+                return finite_array(validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False))
         if not is_frame(X):
             x = np.asarray(validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False))
             X = frame_of(x, getattr(self, "feature_names_in_", self.encoder_.names_))

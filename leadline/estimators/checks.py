@@ -34,7 +34,7 @@ FEW_OF_CLASS = 5
 @contextmanager
 def as_arguments() -> Iterator[None]:
     """Call settings, and what watches a training, by the names that the constructor has for them."""
-    with naming({**names_at("estimator"), "on_epoch": "callback"}):
+    with naming({**names_at("estimator"), "on_epoch": "callback", "validation": "validation_fraction"}):
         yield
 
 
@@ -52,6 +52,8 @@ def check_parameters(estimator: Any) -> None:
         check_integer("verbose", estimator.verbose, 0)
     if estimator.validation_fraction is not None:
         check_share("validation_fraction", estimator.validation_fraction)
+        if estimator.validation_fraction == 1:
+            raise InvalidArgumentError("must leave rows to train on, got 1; take a smaller one.", "validation_fraction")
     _check_class_weight(getattr(estimator, "class_weight", None))
     if not isinstance(estimator.encoder, TableEncoder | None):
         raise InvalidArgumentError(f"must be a TableEncoder or None, got {estimator.encoder!r}.", "encoder")
@@ -89,6 +91,41 @@ def finite_array(given: Any) -> np.ndarray:
         where = f"in row {bad[0, 0]}, column {bad[0, 1]}, {len(bad)} in all"
         raise InvalidArgumentError(f"must hold finite numbers, got {value} {where}{way_out}.", "X")
     return x
+
+
+@contextmanager
+def naming_text(X: Any) -> Iterator[None]:
+    """Name the first value of an array that is no number, where scikit-learn would name the value alone."""
+    try:
+        yield
+    except ValueError as error:
+        cells = np.asarray(X) if isinstance(X, np.ndarray | list | tuple) else np.empty(0)
+        bad = next((place for place in np.ndindex(cells.shape) if not _is_number(cells[place])), None)
+        if bad is None or cells.ndim != 2 or cells.dtype.kind not in "OUS":
+            raise
+        got = f"got {shown(cells[bad])!r} in row {bad[0]}, column {bad[1]}; text may be in a DataFrame"
+        raise InvalidArgumentError(f"must hold numbers, {got}.", "X") from error
+
+
+def check_sample_weight(weight: Any) -> None:
+    """Refuse what is no number, by its name."""
+    values = np.asarray(weight)
+    if weight is not None and values.dtype.kind not in "biuf":
+        wrong = next((value for value in values.reshape(-1) if not _is_number(value)), None)
+        if wrong is not None:
+            raise InvalidArgumentError(f"must hold a number for every row, got {shown(wrong)!r}.", "sample_weight")
+
+
+def warn_of_order(X: Any, **beside: Any) -> None:
+    """Say that rows go together by their places, where the indices of pandas would have it otherwise."""
+    index = getattr(X, "index", None)
+    for name, given in beside.items():
+        own = getattr(given, "index", None)
+        if not hasattr(index, "equals") or not hasattr(own, "equals") or own.equals(index) or len(own) != len(index):
+            continue
+        if own.is_unique and own.isin(index).all():
+            way_out = f"`{name}.loc[X.index]` puts them in the order of `X`"
+            tell(f"`{name}` has the index of `X` in another order, and its rows are taken by their places: {way_out}.")
 
 
 def check_targets(y: Any, *, numbers: bool) -> None:

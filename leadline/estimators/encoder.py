@@ -93,7 +93,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         _check_enough(frame)
         if is_frame(X):
             learn_names(self, X, frame)
-        decimal: Any = self.decimal or learn_decimal(frame)
+        decimal: Any = self.decimal or learn_decimal(frame, {*said["ignore"], *said["category"]})
         reading = Reading("." if isinstance(decimal, Trouble) else decimal, na)
         encoding, troubles, notes = learn_encoding(frame, reading, **said, impute=self.impute)
         troubles = [decimal, *troubles] if isinstance(decimal, Trouble) else troubles

@@ -38,10 +38,12 @@ class Column:
     """Levels that are too rare to count."""
     order: str = ""
     """Of the parts of a date: what stands first."""
+    unit: str = ""
+    """Of a number: what stands beside it in every row, such as $ or kg; it may be left out."""
 
     def check(self) -> None:
         """What the types say, where it comes from a file."""
-        _check_text([self.name, self.order, *self.levels])
+        _check_text([self.name, self.order, self.unit, *self.levels])
         check_choice("kind", self.kind, ("number", "category", "date"))
         finite = isinstance(self.fill, int | float) and np.isfinite(self.fill)
         if self.fill is not None and not (isinstance(self.fill, str) if self.kind == "category" else finite):
@@ -64,7 +66,8 @@ class Column:
 
     def words(self) -> str:
         """What the column is taken for."""
-        words = ", ".join(["date: time", *self.levels]) if self.kind == "date" else "number"
+        number = f"number in {shown(self.unit)}" if self.unit else "number"
+        words = ", ".join(["date: time", *self.levels]) if self.kind == "date" else number
         if self.kind == "category":
             of = f"{len(self.levels)} of {len(self.levels) + self.others:,}" if self.others else f"{len(self.levels)}"
             rest = "; all others count as none of them" if self.others else ""
@@ -79,16 +82,20 @@ class Column:
         """As they are understood: numbers, days, or text; NaN, NaT or None where one is missing."""
         if self.kind == "category":
             return np.array([text or None for text in texts(column, reading, means_something=self.levels)], object)
-        values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)
+        values, missing = self._read(column, reading)
         if self.kind == "number":
             return np.where(missing, np.nan, values)
         of_day = np.floor(np.where(missing, 0, values)).astype("datetime64[D]")
         of_day[missing] = np.datetime64("NaT")
         return of_day
 
+    def _read(self, column: Any, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers, or days; and where there is none."""
+        return days(column, self.order, reading) if self.kind == "date" else numbers(column, reading, self.unit)
+
     def _numbers_of(self, column: Any, reading: Reading) -> tuple[np.ndarray, list[str]]:
         """A number as it is; a date in days, and where it stands in its cycles."""
-        values, missing = days(column, self.order, reading) if self.kind == "date" else numbers(column, reading)
+        values, missing = self._read(column, reading)
         if wrong := not_finite(column, values, missing, "dates" if self.kind == "date" else "finite numbers"):
             cell = texts(column, reading)[int(np.argmin(missing | np.isfinite(values)))]
             of_others = self.kind == "number" and np.isfinite(number(cell, "." if reading.decimal == "," else ","))

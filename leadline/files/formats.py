@@ -11,7 +11,7 @@ from leadline._foreign import shown
 from leadline.backend.numerics import mean_and_scale
 from leadline.files.columns import Encoding, nearest, not_finite, rows
 from leadline.files.learning import Trouble, in_one_sentence, learn_decimal, learn_encoding
-from leadline.files.values import TRUTH, Decimal, Reading, number, numbers, texts
+from leadline.files.values import TRUTH, Decimal, Reading, is_text, number, numbers, texts, unit_of
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -75,14 +75,15 @@ def learn_format(
     check_choice("task", asked.task, ["auto", *get_args(Task)])
     if target not in frame.columns:
         got = f"got {target!r}; {nearest(target, frame.columns)}"
-        raise InvalidArgumentError(f"`target` must be a column of the table, {got}.")
+        split = " (if these are several, say what separates them with `--sep`)" if len(frame.columns) == 1 else ""
+        raise InvalidArgumentError(f"`target` must be a column of the table, {got}{split}.")
     if target in asked.ignore:
         raise InvalidArgumentError(f"`ignore` must not hold the target, got {target!r}; name another target.")
     for option in ("category", "number"):
         if target in getattr(asked, option):
             must = f"must not hold the target, got {target!r}; `task` says whether that is a class or a number"
             raise InvalidArgumentError(f"{must}.", option)
-    decimal = asked.decimal or learn_decimal(frame)
+    decimal = asked.decimal or learn_decimal(frame, {*asked.ignore, *asked.category})
     reading = Reading("." if isinstance(decimal, Trouble) else decimal, asked.na)
     inputs = frame.drop(columns=target)
     said = {name: getattr(asked, name) for name in ("category", "number", "ignore", "impute")}
@@ -111,12 +112,12 @@ def learn_format(
 def lacks_target(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
     """The rows without one."""
     column, reading = _target_of(frame, fmt.target), fmt.encoding.reading
-    return labels(column, reading) == "" if fmt.target_kind == "text" else numbers(column, reading)[1]
+    return labels(column, reading) == "" if fmt.target_kind == "text" else _amounts(column, reading)[1]
 
 
 def missing_in(column: Any, reading: Reading) -> np.ndarray:
     """Where there is no target, whatever its values are."""
-    return numbers(column, reading)[1] if _is_number(column, reading) else labels(column, reading) == ""
+    return _amounts(column, reading)[1] if _is_number(column, reading) else labels(column, reading) == ""
 
 
 def labels(column: Any, reading: Reading) -> np.ndarray:
@@ -125,8 +126,14 @@ def labels(column: Any, reading: Reading) -> np.ndarray:
     return np.array(texts(column, reading, means_something={"?"} - {*reading.na}), str)
 
 
+def _amounts(column: Any, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers, also where all are in one unit; and where values are missing."""
+    unit = unit_of(filter(None, texts(column, reading)), reading.decimal) if is_text(column) else ""
+    return numbers(column, reading, unit)
+
+
 def _is_number(column: Any, reading: Reading) -> bool:
-    values, missing = numbers(column, reading)
+    values, missing = _amounts(column, reading)
     return not np.isnan(values[~missing]).any()
 
 
@@ -146,7 +153,7 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
         raise InvalidArgumentError(f"The target {where}; fill it in, or use `--drop-missing-target`.")
     if fmt.target_kind == "text":
         return labels(column, reading)
-    values, _ = numbers(column, reading)
+    values, _ = _amounts(column, reading)
     if fmt.target_kind == "boolean":
         _check_values(column, np.isin(values, [0, 1]), "true or false")
         return values.astype(bool)
@@ -160,12 +167,13 @@ def targets(frame: "pandas.DataFrame", fmt: TableFormat) -> np.ndarray:
 
 def _learn_target(column: Any, task: str, reading: Reading) -> tuple[Task, TargetKind]:
     """The task and the kind of its target."""
-    values, missing = numbers(column, reading)
+    values, missing = _amounts(column, reading)
     known = values[~missing]
     few = len(np.unique(known)) <= min(20, max(2, len(column) / 2))
     if task == "regression":
         return "regression", "number"
-    if np.isnan(known).any():
+    in_units = not np.array_equal(values, numbers(column, reading)[0], equal_nan=True)
+    if np.isnan(known).any() or (in_units and few):
         return "classification", "text"
     if all(text.lower() in TRUTH for text in texts(column[~missing], reading)):
         return "classification", "boolean"

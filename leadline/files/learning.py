@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -11,9 +11,12 @@ from leadline._checks import InvalidArgumentError
 from leadline._foreign import shown
 from leadline.files.columns import CYCLES, MISSING, Column, Encoding, nearest, not_finite, rows
 from leadline.files.values import (
+    NO_NUMBER,
+    DateOrder,
     Decimal,
     Reading,
     date_orders,
+    day,
     days,
     decimals,
     is_category,
@@ -22,6 +25,7 @@ from leadline.files.values import (
     number,
     numbers,
     texts,
+    unit_of,
 )
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
@@ -61,6 +65,8 @@ class _Raw:
     values: Any
     reading: Reading
     impute: bool
+    unit: str = ""
+    """Of its numbers."""
 
     def trouble(self, what: str, *ways: tuple[str, str]) -> Trouble:
         return Trouble(f"column `{shown(self.name)}` {what}", (*ways, ("ignore", self.name)))
@@ -116,7 +122,7 @@ def learn_encoding(
             troubles.append(raw.trouble(misses, ("impute", "")))
         else:
             columns.append(learned)
-            notes += _codes(raw) if learned.kind == "number" else []
+            notes += _codes(replace(raw, unit=learned.unit)) if learned.kind == "number" else []
     return Encoding(tuple(columns), left_out, reading), troubles, notes
 
 
@@ -124,7 +130,7 @@ def relearned(encoding: Encoding, frame: "pandas.DataFrame") -> Encoding:
     """The same kinds of columns, but levels, medians and cycles of these rows alone."""
     columns, left_out = [], dict(encoding.ignored)
     for one in encoding.columns:
-        raw = _Raw(one.name, frame[one.name], encoding.reading, one.fill is not None)
+        raw = _Raw(one.name, frame[one.name], encoding.reading, one.fill is not None, one.unit)
         if one.kind == "date":
             learned = _as_date(raw, one.order)
         else:
@@ -161,7 +167,7 @@ def _as_it_looks(raw: _Raw) -> Learned:
 
 
 def _of_numbers(raw: _Raw) -> Learned:
-    values, missing = numbers(raw.values, raw.reading)
+    values, missing = numbers(raw.values, raw.reading, raw.unit)
     known = values[~missing]
     every = len(known) == len(np.unique(known)) == len(values)
     if every and _ID.search(raw.name) and np.all(known == np.floor(known)):
@@ -182,6 +188,8 @@ def _of_text(raw: _Raw) -> Learned:
         # Where a zero comes first, it is a code: as a number it would lose it.
         coded = any(len(text) > 1 and text[0] == "0" and text.isdecimal() for text in written)
         return _as_category(raw, _most_levels(raw)) if coded else _of_numbers(raw)
+    if unit := unit_of(written, raw.reading.decimal):
+        return _of_numbers(replace(raw, unit=unit))
     if all(np.isfinite(number(text, ".")) or np.isfinite(number(text, ",")) for text in written):
         return raw.trouble("has numbers with decimal commas and with points")
     orders = date_orders(written)
@@ -190,13 +198,29 @@ def _of_text(raw: _Raw) -> Learned:
         return raw.trouble(f"{what} (write them as year-month-day)", ("category", raw.name))
     if orders:
         return _as_date(raw, *orders)
+    if trouble := _of_dates_and_others(raw, written):
+        return trouble
     marks = sorted({text for text in written if np.isnan(number(text, raw.reading.decimal))})
     most = _most_levels(raw)
-    if len(written) > most and len(marks) <= MOST_MARKS and np.mean(np.isfinite(values[~missing])) > 0.8:
-        where = rows(np.isin(texts(raw.values, raw.reading), marks))
-        what = f"has numbers, but for {', '.join(repr(shown(mark)) for mark in marks)} in {where}"
-        return raw.trouble(what, *(("na", mark) for mark in marks))
+    if len(written) > most and len(marks) <= MOST_MARKS and np.mean(np.isfinite(values[~missing])) > 0.5:
+        return _but_for(raw, "numbers", marks)
     return _as_category(raw, most)
+
+
+def _of_dates_and_others(raw: _Raw, written: set[str]) -> Trouble | None:
+    """What is wrong with dates of which a few are none, or which are written in several ways."""
+    orders = {order: {text for text in written if np.isfinite(day(text, order))} for order in get_args(DateOrder)}
+    known = set.union(*orders.values())
+    if known == written - {*NO_NUMBER}:
+        return raw.trouble("has dates that are written in several ways (write them as year-month-day)")
+    marks = sorted(written - max(orders.values(), key=len) - {*NO_NUMBER})
+    return _but_for(raw, "dates", marks) if len(marks) <= min(MOST_MARKS, len(known) - 1) else None
+
+
+def _but_for(raw: _Raw, what: str, marks: list[str]) -> Trouble:
+    where = rows(np.isin(texts(raw.values, raw.reading), marks))
+    words = f"has {what}, but for {', '.join(repr(shown(mark)) for mark in marks)} in {where}"
+    return raw.trouble(words, *(("na", mark) for mark in marks))
 
 
 def _as_number(raw: _Raw) -> Learned:
@@ -204,14 +228,18 @@ def _as_number(raw: _Raw) -> Learned:
         return raw.trouble("has complex numbers")
     if is_date(raw.values):
         return raw.trouble("has dates, which are no numbers")
-    values, missing = numbers(raw.values, raw.reading)
+    unit = raw.unit or (
+        unit_of(filter(None, texts(raw.values, raw.reading)), raw.reading.decimal) if is_text(raw.values) else ""
+    )
+    values, missing = numbers(raw.values, raw.reading, unit)
     if missing.all():
         return "empty"
     if wrong := not_finite(raw.values, values, missing, "finite numbers"):
         return raw.trouble(wrong)
     known = values[~missing]
     fill = float(np.median(known)) if raw.impute else None
-    return Column(raw.name, "number", fill=fill, missing=int(missing.sum())) if np.ptp(known) > 0 else "a single value"
+    column = Column(raw.name, "number", fill=fill, missing=int(missing.sum()), unit=unit)
+    return column if np.ptp(known) > 0 else "a single value"
 
 
 def _as_category(raw: _Raw, most: int = MOST_ASKED) -> Learned:
@@ -249,7 +277,7 @@ def _most_levels(raw: _Raw) -> int:
 
 def _codes(raw: _Raw) -> Iterator[str]:
     """Numbers that seem to mean that there is none."""
-    values, missing = numbers(raw.values, raw.reading)
+    values, missing = numbers(raw.values, raw.reading, raw.unit)
     known = values[~missing]
     for code in {known.min(), known.max()} & {*map(float, _CODES)}:
         others = known[known != code]
@@ -262,9 +290,9 @@ def _codes(raw: _Raw) -> Iterator[str]:
             yield f"{stands}; if that means that there is none, name it as missing (`na`)."
 
 
-def learn_decimal(frame: "pandas.DataFrame") -> Decimal | Trouble:
+def learn_decimal(frame: "pandas.DataFrame", but_for: Collection[str] = ()) -> Decimal | Trouble:
     """What begins the fractions of numbers that stand there as text, in all columns alike."""
-    columns = {name: frame.iloc[:, i] for i, name in enumerate(frame.columns)}
+    columns = {name: frame.iloc[:, i] for i, name in enumerate(frame.columns) if name not in but_for}
     said = {name: decimals(texts(column)) for name, column in columns.items() if is_text(column)}
     sure = {mark: name for name, marks in said.items() if len(marks) == 1 for mark in marks}
     if len(sure) == 2:

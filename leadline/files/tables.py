@@ -2,7 +2,10 @@
 
 import csv
 import encodings.cp1252
-import encodings.utf_16  # noqa: F401  # so that nothing is imported because of what stands in a file
+import encodings.utf_16
+import encodings.utf_16_be
+import encodings.utf_16_le
+import encodings.utf_32  # noqa: F401  # so that nothing is imported because of what stands in a file
 import gzip
 import io
 import re
@@ -30,6 +33,12 @@ _SEPARATORS = (",", ";", "\t", "|")
 _WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": r"\s+", " ": r"\s+"}
 """How separators may be called."""
 
+_SAID = re.compile(r'"?sep=(.)"?')
+"""What Excel writes above the names, and reads there."""
+
+_ZIPPED = b"\x1f\x8b"
+"""How a file begins that is zipped, whatever its name is."""
+
 _SAMPLE = 1 << 16
 """Bytes that tell how a text is written."""
 
@@ -47,7 +56,7 @@ def read_table(
         fmt: of the training table: with it, categories and dates are text in any case, so that no row changes how
             another is read.
         sep: what separates the cells; None: what gives the most columns, alike in the first lines.
-        encoding: of a text; None: UTF-16 or UTF-8 as it begins, or else Windows-1252, which is said.
+        encoding: of a text; None: UTF-32, UTF-16 or UTF-8 as it begins, or else Windows-1252, which is said.
     """
     name = path.name.lower().removesuffix(".gz")
     ending = next((end for end in (*_USUAL, ".parquet") if name.endswith(end)), None)
@@ -77,7 +86,8 @@ class _Text:
     """A text file with a line of names, and how it is written."""
 
     def __init__(self, file: BinaryIO, path: Path, ending: str, sep: str | None, encoding: str | None):
-        self._file, self._zipped = file, path.name.lower().endswith(".gz")
+        self._file = file
+        self._zipped = path.name.lower().endswith(".gz") or file.read(2) == _ZIPPED
         sample = self._bytes().read(_SAMPLE)
         self._encoding = encoding or self._found_encoding(sample, path)
         try:
@@ -85,6 +95,9 @@ class _Text:
         except LookupError as error:
             raise InvalidArgumentError(f"must be one that Python knows, got {encoding!r}.", "encoding") from error
         whole_lines = lines if len(sample) < _SAMPLE else lines[:-1]
+        said = _SAID.fullmatch(whole_lines[0]) if whole_lines else None
+        self._lines_above = 1 if said else 0
+        sep = said[1] if said and sep is None else sep
         self._sep = _found_separator(whole_lines, _USUAL[ending]) if sep is None else _WORDS.get(sep, sep)
         if sep is not None:
             check_choice("sep", self._sep, (*_SEPARATORS, r"\s+", *_WORDS) if len(self._sep) != 1 else (self._sep,))
@@ -104,6 +117,7 @@ class _Text:
         # Whole columns at once (low_memory) and no row names (index_col), so that no row changes how another is read.
         options: dict[str, Any] = {"low_memory": False, "index_col": False, "encoding": self._encoding}
         options |= {"sep": self._sep, "skipinitialspace": True, "compression": "gzip" if self._zipped else None}
+        options |= {"skiprows": self._lines_above}
         self._file.seek(0)
         header = pd.read_csv(self._file, **options, header=None, nrows=1, dtype=object, keep_default_na=False)
         names = _clean(header.iloc[0])
@@ -117,7 +131,7 @@ class _Text:
 
     def _has_codes(self) -> bool:
         """Whether a cell may be made of digits of which the first is a zero."""
-        if self._encoding == "utf-16":
+        if self._encoding.startswith(("utf-16", "utf-32")):
             return True  # or not; as text nothing is lost
         edge = re.escape(self._sep.encode()) if len(self._sep) == 1 else rb"\s"
         code = re.compile(rb'[\n"%b] *0\d+ *["%b\r\n]' % (edge, edge))
@@ -142,8 +156,13 @@ class _Text:
             text.detach()  # or the file would be closed with it
 
     def _found_encoding(self, sample: bytes, path: Path) -> str:
+        if sample[:4] in (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"):
+            return "utf-32"
         if sample[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return "utf-16"
+        for name, zeros in (("utf-16-le", sample[1:200:2]), ("utf-16-be", sample[0:200:2])):
+            if zeros.count(0) > len(zeros) / 2:  # every other byte of Latin letters, where no mark says so
+                return name
         try:
             with self._text("utf-8-sig") as text:
                 while text.read(1 << 20):
@@ -200,10 +219,12 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "its letters are in another encoding; name it with `--encoding`"
     if isinstance(error, ParserError) and (row := re.search(r"EOF inside string starting at row (\d+)", str(error))):
-        return f"the quote that opens in row {row[1]} never closes; close it"
+        where = f"row {row[1]}" if int(row[1]) else "the line of column names"  # which pandas counts, too
+        return f"the quote that opens in {where} never closes; close it"
     if isinstance(error, ParserWarning) or (isinstance(error, ParserError) and "fields" in str(error)):
         line = re.search(r"line (\d+)", str(error))
         where = f"line {line[1]} has" if line else "rows have"
-        return f"{where} more fields than the line of column names; check separators and quotes there"
+        way_out = "check separators and quotes there, and take lines away that stand above the names"
+        return f"{where} more fields than the line of column names; {way_out}"
     words = getattr(error, "strerror", None) or re.split(r"\.\s|\n", str(error))[0].rstrip(".")
     return f"{words}; check the file"

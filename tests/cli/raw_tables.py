@@ -89,6 +89,24 @@ TABLES: dict[str, Raw] = {
         pandas={"sep": ";", "decimal": ",", "thousands": ".", "encoding": "cp1252"},
         task="regression",
     ),
+    "French prices": Raw(
+        "prix.csv",
+        [
+            ["sep=;"],
+            *table(
+                with_gaps([f"{comma([price])[0].replace('.', chr(0x202F))} €" for price in (1e4 * SIZE).round(2)], "-"),
+                [f"{str(value).replace('.', ',')} %" for value in SIZE],
+                [f"{1 + i % 28} Feb 2020" for i in range(N)],
+                [f"{str(value).replace('.', ',').replace('-', chr(0x2212))} kg" for value in NUMBER],
+                names="prix part jour y",
+            ),
+        ],
+        sep=";",
+        encode=lambda text: text.encode("utf-16-le"),
+        columns={"prix": "number in €; missing → ", "part": "number in %", "jour": "date: time, time of year, day of"},
+        pandas={"sep": ";", "encoding": "utf-16-le", "skiprows": 1},
+        task="regression",
+    ),
     "tabs and question marks": Raw(
         "heart.txt",
         table(with_gaps(SIZE, "?"), with_gaps(GROUP, "?", "NA"), CLASS, names="size group y"),

@@ -30,7 +30,7 @@ WRONG = {
     "early_stopping": NO_FLAG,
     "warm_start": NO_FLAG,
     "verbose": [None, -1, 2.5, NAN, "wrong", SEVERAL, [True], THING],
-    "validation_fraction": [1.5, *NO_AMOUNT],
+    "validation_fraction": [1, 1.5, *NO_AMOUNT],
     "checkpoint_dir": [-1, 2.5, NAN, "", True, SEVERAL, [1], {}, THING],
     "checkpoint_every": [None, *NO_AMOUNT],
     "random_state": [-1, 2.5, NAN, 2**32, "wrong", SEVERAL, [1], {}, THING],
@@ -72,6 +72,39 @@ def test_a_wrong_argument_is_one_sentence(kind, name, value, monkeypatch):
 def test_a_checkpoint_dir_needs_a_random_state(tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"^`random_state` must be given with a `checkpoint_dir`, got None"):
         DepthClassifier(checkpoint_dir=tmp_path).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("X", "more", "words"),
+    [
+        ([[0.0], [1.0]], {"sample_weight": ["a", "b"]}, "`sample_weight` must hold a number for every row, got 'a'."),
+        ([[0.0], [1.0]], {"sample_weight": "size"}, "`sample_weight` must hold a number for every row, got 'size'."),
+        (
+            [[0.0, "a"], [1.0, "b"]],
+            {},
+            "`X` must hold numbers, got 'a' in row 0, column 1; text may be in a DataFrame.",
+        ),
+        (
+            np.array([[0.0, "a"], [1.0, 2.0]], object),
+            {},
+            "`X` must hold numbers, got 'a' in row 0, column 1; text may be",
+        ),
+        (
+            [[0.0], [1.0]] * 10,
+            {"eval_set": [([[0.0]], [0])] * 2},
+            "`eval_set` must be one pair (X, y), got a list of two",
+        ),
+        (
+            [[0.0], [1.0]] * 10,
+            {"eval_set": ([[0.0]], [None])},
+            "`eval_set` must have a value in every row, got none (NaN)",
+        ),
+    ],
+)
+def test_what_stands_beside_the_rows_is_named(X, more, words):
+    with pytest.raises(InvalidArgumentError) as error:
+        DepthClassifier(width=2, n_restarts=1, max_iter=2).fit(X, [0, 1] * (len(X) // 2), **more)
+    assert str(error.value).startswith(words)
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,27 @@ def test_polars_says_the_same(fitted):
     np.testing.assert_array_equal(encoder.transform(days), encoder.transform(in_pandas))
 
 
+def test_pyarrow_says_the_same(fitted):
+    days = FRAME["when"].dt.floor("D")
+    arrow = FRAME.astype({"size": "double[pyarrow]", "colour": "string[pyarrow]", "when": "timestamp[us][pyarrow]"})
+    np.testing.assert_array_equal(fitted.predict_proba(arrow), fitted.predict_proba(FRAME))
+    expected = TableEncoder().fit_transform(pd.DataFrame({"day": days}))
+    in_zone = days.dt.tz_localize("UTC").astype("timestamp[ms, tz=UTC][pyarrow]")
+    for given in (days.astype("date32[pyarrow]"), in_zone, days.dt.to_period("D")):
+        np.testing.assert_array_equal(TableEncoder().fit_transform(pd.DataFrame({"day": given})), expected)
+
+
+def test_an_index_in_another_order_is_said(fitted):
+    shuffled = pd.Series(Y).sample(frac=1, random_state=0)
+    with pytest.warns(DataWarning, match=re.escape("`y` has the index of `X` in another order")):
+        DepthClassifier(**SMALL).fit(FRAME, shuffled)
+    with pytest.warns(DataWarning, match=re.escape("`sample_weight.loc[X.index]` puts them in the order of `X`")):
+        DepthClassifier(**SMALL).fit(FRAME, Y, sample_weight=pd.Series(np.ones(N))[::-1])
+    for y in (pd.Series(Y, index=range(7, 7 + N)), shuffled.loc[FRAME.index]):  # nothing to say
+        own = DepthClassifier(**SMALL).fit(FRAME, y)
+        np.testing.assert_array_equal(own.predict_proba(FRAME), fitted.predict_proba(FRAME))
+
+
 def test_weights_decide_what_is_learned_of_the_columns():
     """A row of weight 0 is as if it were not there."""
     frame = pd.concat([FRAME, FRAME.iloc[:1].assign(colour="violet", size=1e6)], ignore_index=True)

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from leadline._checks import InvalidArgumentError
 from leadline.cli.tables import flags_of
-from leadline.files import formats
+from leadline.files import formats, values
 from leadline.files.columns import Column, Encoding
-from leadline.files.formats import Asked, TableFormat, targets
+from leadline.files.formats import Asked, TableFormat, missing_in, targets
+from leadline.files.learning import learn_decimal, learn_encoding
 from leadline.files.tables import read_table
-from leadline.files.values import NOTHING
+from leadline.files.values import NOTHING, Reading
 
 PEOPLE = """age,colour,member,score,kind
 30,red,True,1.5,yes
@@ -93,10 +94,21 @@ def test_a_table_becomes_numbers(tmp_path):
         ("spaces.csv", PEOPLE.replace(",", ", ").encode()),
         ("quotes.csv", re.sub(r"[^,\n]+", r'"\g<0>"', PEOPLE).encode()),
         ("trailing.csv", PEOPLE.replace("\n", ",\n").replace("kind,", "kind", 1).encode()),
+        ("said.csv", b"sep=,\r\n" + PEOPLE.encode()),
+        ("other.csv", b"\xef\xbb\xbfsep=~\n" + PEOPLE.replace(",", "~").encode()),
+        ("zipped.csv", gzip.compress(PEOPLE.encode(), mtime=0)),
     ],
 )
 def test_the_same_table_written_differently(tmp_path, name, content):
     pd.testing.assert_frame_equal(read(tmp_path, content, name), read(tmp_path, PEOPLE))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_letters_are_found_with_a_mark_or_without(tmp_path, encoding):
+    frame, other = read(tmp_path, PEOPLE), read(tmp_path, PEOPLE.encode(encoding), "wide.csv")
+    fmt = learn_format(other, "kind")
+    assert fmt == learn_format(frame, "kind")
+    np.testing.assert_array_equal(encode(other, fmt), encode(frame, fmt))
 
 
 def test_parquet_is_read_as_csv_is(tmp_path):
@@ -152,6 +164,8 @@ def test_quotes_guard_separators_and_line_ends(tmp_path):
         ("data.csv", "a,b\n1,2\n3,4,5\n", "line 3 has more fields"),
         ("data.csv", "a,b\n1,2,3\n3,4,5\n", "rows have more fields"),
         ("data.csv", 'a,b\n1,2\n"3,4\n', "quote that opens in row 2"),
+        ("data.csv", '"a,b\n1,2\n', "quote that opens in the line of column names"),
+        ("data.csv", "Sales of May\n\na,b\n1,2\n", "take lines away that stand above the names"),
         ("data.csv", b"a,b\n\xe4,2\n", "UTF-8"),
         ("data.csv", "a,b, a\n1,2,3\n", "got a repeatedly"),
         ("data.csv.gz", b"a,b\n1,2\n", "Not a gzipped file"),
@@ -225,6 +239,72 @@ def test_the_task_follows_from_the_target(tmp_path, values, task, labels):
     assert isinstance(got.tolist()[0], type(labels[0]))
 
 
+@pytest.mark.parametrize(
+    ("written", "unit", "numbers"),
+    [
+        (["$5", "-$1,250.50", "$-7", "US$3"], "", None),
+        (["$5", "-$1,250.50", "$ -7"], "$", [5, -1250.5, -7]),
+        (["1.250,50 €", "0,5€", "\u22123 €"], "€", [1250.5, 0.5, -3]),
+        (["12.5%", "3 %", "-"], "%", [12.5, 3, 7.75]),
+        (["3 kg", "-4.5 kg", "kg"], "", None),
+        (["3 km/h", "4 km/h", "5 km/h"], "km/h", [3, 4, 5]),
+        (["3 kg", "4 lb", "5 kg"], "", None),
+        (["1st", "2nd", "3rd"], "", None),
+        (["Q1", "Q2", "Q3"], "", None),
+        (["1\u202f234,5", "12 345 678", "0,25"], "", [1234.5, 12345678, 0.25]),
+        (["1'234.5", "12\u2019345", "1"], "", [1234.5, 12345, 1]),
+        (["12,34,567.5", "1,23,456", "0.5"], "", [1234567.5, 123456, 0.5]),
+        (["0,123", "0,250", "1,500"], "", [0.123, 0.25, 1.5]),
+        (["1.5", "#DIV/0!", "3.5"], "", [1.5, 2.5, 3.5]),
+    ],
+)
+def test_numbers_as_people_write_them(written, unit, numbers):
+    """With their unit, if all have the same, and with thousands set apart; what is none of this stays text."""
+    frame = pd.DataFrame({"x": written})
+    encoding, _, _ = learn_encoding(frame, Reading(learn_decimal(frame)))
+    [column] = encoding.columns
+    if numbers is None:
+        assert column.kind == "category"
+        return
+    assert (column.kind, column.unit) == ("number", unit)
+    assert column.words().startswith(f"number in {unit}" if unit else "number")
+    assert encoding.encode(frame)[0][:, 0].tolist() == numbers
+    assert Encoding.from_json(json.loads(json.dumps(encoding.to_json()))) == encoding
+    if unit:
+        assert "got '3 stones' in row 1" in complaint(encoding.encode, pd.DataFrame({"x": ["3 stones"]}))
+        assert encoding.encode(pd.DataFrame({"x": [3.5]}))[0].tolist() == [[3.5]]
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("1 Feb 2020", "2020-02-01"),
+        ("01-feb-2020", "2020-02-01"),
+        ("Feb 1, 2020", "2020-02-01"),
+        ("February 1st, 2020", "2020-02-01"),
+        ("1. Sept. 2020", "2020-09-01"),
+        ("1 Feb 2020 12:00 AM", "2020-02-01"),
+        ("2020-02-01, 6:00 pm", "2020-02-01T18:00"),
+        ("2020/2/1 12:30:00 PM", "2020-02-01T12:30"),
+        ("1 Fob 2020", None),
+        ("31 Feb 2020", None),
+        ("2020-02-01 13:00 PM", None),
+    ],
+)
+def test_dates_as_people_write_them(written, day):
+    found = values.day(written, "year")
+    assert np.isnan(found) if day is None else found == np.datetime64(day, "m").astype(int) / 1440
+
+
+def test_a_target_may_have_a_unit(tmp_path):
+    frame = read(tmp_path, "x,y\n" + "".join(f"{i},${i % 30}.50\n" for i in range(60)) + "60,-\n")
+    kept = frame.loc[~missing_in(frame["y"], Reading())]
+    fmt = learn_format(kept, "y")
+    assert (fmt.task, targets(kept, fmt)[:3].tolist()) == ("regression", [0.5, 1.5, 2.5])
+    classes = pd.DataFrame({"x": range(60), "y": ["5 kg", "10 kg"] * 30})
+    assert targets(classes, learn_format(classes, "y"))[:2].tolist() == ["5 kg", "10 kg"]
+
+
 def test_a_number_with_an_underscore_is_text(tmp_path):
     frame = read(tmp_path, "x,y\n1_0,1_0\n10,10\n1_0,10\n10,1_0\n")
     fmt = learn_format(frame, "y")
@@ -278,6 +358,14 @@ def test_labels_have_one_type_in_every_file(tmp_path):
         ("x,z,y\n1,u,a\n-inf,v,b\n", {"number": ["z"]}, "(2) column `z` must hold finite numbers, got 'u' in row 1"),
         ("x,y\n1,a\n2,b\n", {"number": ["x"], "category": ["x"]}, "`category` must not name a column that `number`"),
         ('x,z,y\n"1,5",1,a\n"2,25",2,b\n1.75,3,a\n', {}, "`x` has numbers with decimal commas and with points"),
+        ('x,z,y\n"1,5",0.126,a\n"2,25",2,b\n3,3,a\n', {}, "decimal commas in column `x` and points in column `z`"),
+        ("x~y\n1~a\n2~b\n", {}, "the columns are x~y (if these are several, say what separates them with `--sep`)"),
+        ("d,y\n2020-01-02,a\n2.1.2020,b\n", {}, "`d` has dates that are written in several ways"),
+        (
+            "d,y\n2020-01-02,a\n2020-13-45,b\n2020-01-04,a\n",
+            {},
+            "`d` has dates, but for '2020-13-45' in 1 of 3 rows: 2 (`--na 2020-13-45` may help)",
+        ),
     ],
 )
 def test_tables_that_cannot_be_learned(tmp_path, content, options, words):

@@ -118,9 +118,9 @@ def check_sample_weight(weight: Any) -> None:
 
 def warn_of_order(X: Any, **beside: Any) -> None:
     """Say that rows go together by their places, where the indices of pandas would have it otherwise."""
-    index = getattr(X, "index", None)
+    index: Any = getattr(X, "index", None)
     for name, given in beside.items():
-        own = getattr(given, "index", None)
+        own: Any = getattr(given, "index", None)
         if not hasattr(index, "equals") or not hasattr(own, "equals") or own.equals(index) or len(own) != len(index):
             continue
         if own.is_unique and own.isin(index).all():

@@ -261,7 +261,9 @@ def test_the_task_follows_from_the_target(tmp_path, values, task, labels):
 def test_numbers_as_people_write_them(written, unit, numbers):
     """With their unit, if all have the same, and with thousands set apart; what is none of this stays text."""
     frame = pd.DataFrame({"x": written})
-    encoding, _, _ = learn_encoding(frame, Reading(learn_decimal(frame)))
+    decimal = learn_decimal(frame)
+    assert isinstance(decimal, str)
+    encoding, _, _ = learn_encoding(frame, Reading(decimal))
     [column] = encoding.columns
     if numbers is None:
         assert column.kind == "category"

@@ -87,6 +87,7 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
         if "str" in kinds and len(kinds) > 1:
             raise InvalidArgumentError(f"must hold labels of one type, got {', '.join(sorted(kinds))}.", "y")
         check_classification_targets(y)
+        y = np.array(labels) if labels else y  # of NumPy's own types, as a model file has them
         classes = np.unique(y)
         if kind.judged == "ranks":
             classes = _in_order(given, classes)

@@ -150,6 +150,15 @@ def test_a_model_file_takes_raw_frames(tmp_path, kind):
         np.testing.assert_array_equal(copy.predict(FRAME), model.predict(FRAME))
 
 
+@pytest.mark.parametrize("kind", ["category", "string", "string[pyarrow]", "object"])
+def test_labels_have_one_type_before_and_after_a_model_file(tmp_path, kind):
+    model = DepthClassifier(**SMALL).fit(FRAME[["size"]], pd.Series(Y).astype(kind))
+    model.save(tmp_path / "m.safetensors")
+    back = load(tmp_path / "m.safetensors")
+    assert back.classes_.dtype == model.classes_.dtype == Y.dtype
+    assert back.predict(FRAME[["size"]]).dtype == model.predict(FRAME[["size"]]).dtype
+
+
 def _by_joblib(model):
     file = io.BytesIO()
     joblib.dump(model, file)

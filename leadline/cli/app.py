@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning, naming
 from leadline._foreign import on_one_line
@@ -35,7 +36,20 @@ _NOTES = (
 )
 """Warnings of ours."""
 
+COMMANDS = ("fit", "predict", "evaluate", "report", "compare", "watch", "play", "spiral", "reproduce", "benchmark")
+"""As `leadline --help` lists them: in the order in which one needs them."""
+
+
+class _InOrder(TyperGroup):
+    """The commands in their order, whatever module is imported first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        known = {name: place for place, name in enumerate(COMMANDS)}
+        return sorted(super().list_commands(ctx), key=lambda name: known.get(name, len(known)))
+
+
 app = typer.Typer(
+    cls=_InOrder,
     help="Bayesian neural networks that learn their own depth.",
     no_args_is_help=True,
     add_completion=False,

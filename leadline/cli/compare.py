@@ -61,10 +61,10 @@ def compare(
     task: Kind = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Set ours beside what else one would use, or depth families and temperatures side by side.
+    """Set ours beside what else one would use.
 
-    By accuracy or typical error, likelihood and calibration on rows that were not trained on, with their errors; with
-    `--test` also by free energy.
+    Or depth families and temperatures side by side. By accuracy or typical error, likelihood and calibration on rows
+    that were not trained on, with their errors; with `--test` also by free energy.
 
     Examples: leadline compare wine.csv --target cultivar --out runs/compared; leadline compare wine.csv --target
     cultivar --against none --depth normal,poisson,2 --temperature 0.15,1 --test 0.2

@@ -13,9 +13,24 @@ import typer
 from leadline._checks import InvalidArgumentError
 from leadline.training.settings import Settings, options
 
+
+def several(what: str, metavar: str = "column") -> Any:
+    """An option that may be given several times.
+
+    Args:
+        what: its help.
+        metavar: what each is.
+    """
+    return typer.Option(metavar=f"<{metavar}>", help=f"{what}; may be given several times.")
+
+
 CheckpointEvery = Annotated[
     float,
-    typer.Option(min=0, help="Seconds between checkpoints, from which the same command goes on if it is cut off."),
+    typer.Option(
+        min=0,
+        metavar="<seconds>",
+        help="Seconds between checkpoints, from which the same command goes on if it is cut off.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
@@ -41,15 +56,19 @@ class Reads:
     ] = None
     na: Annotated[
         list[str] | None,
-        typer.Option(help="What means that a value is missing, beside the usual; may be given several times."),
+        typer.Option(
+            metavar="<text>", help="What means that a value is missing, beside the usual; may be given several times."
+        ),
     ] = None
     category: Annotated[
-        list[str] | None, typer.Option(help="A column to take for a category; may be given several times.")
+        list[str] | None,
+        several("A column to take for a category"),
     ] = None
     number: Annotated[
-        list[str] | None, typer.Option(help="A column to take for a number; may be given several times.")
+        list[str] | None,
+        several("A column to take for a number"),
     ] = None
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given several times.")] = None
+    ignore: Annotated[list[str] | None, several("A column to leave out")] = None
     impute: Annotated[
         bool,
         typer.Option(
@@ -61,7 +80,10 @@ class Reads:
         bool, typer.Option("--drop-missing-target", help="Leave rows out whose target is missing.")
     ] = False
     weight: Annotated[
-        str | None, typer.Option(help="A column that says how much each row counts: one of weight 2 is as two rows.")
+        str | None,
+        typer.Option(
+            metavar="<column>", help="A column that says how much each row counts: one of weight 2 is as two rows."
+        ),
     ] = None
 
 

@@ -51,9 +51,10 @@ def watch(
 
 @app.command()
 def play(port: Port = 0, open_browser: Open = True) -> None:
-    """Play with depth: spirals, and a network that learns how deep it must be, on a page of this machine.
+    """Play with depth, on a page of this machine.
 
-    Whatever is chosen stands in the address. Ctrl-C ends all games.
+    Spirals, and a network that learns how deep it must be. Whatever is chosen stands in the address. Ctrl-C ends all
+    games.
 
     Example: leadline play
     """

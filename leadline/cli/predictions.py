@@ -13,7 +13,7 @@ import typer
 from leadline._checks import InvalidArgumentError, check_choice
 from leadline._foreign import no_formula, shown
 from leadline.cli.app import app, ending, say
-from leadline.cli.options import Encoding, Quiet, Sep
+from leadline.cli.options import Encoding, Quiet, Sep, several
 from leadline.cli.tables import Table
 from leadline.files.directories import RECORD, write_named, writing
 from leadline.files.formats import TableFormat
@@ -47,7 +47,8 @@ def predict(
         typer.Option(help="The predictions to write, .csv, .csv.gz or .parquet. Default: standard output, as CSV."),
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column of the table to write, too; may be given several times.")
+        list[str] | None,
+        several("A column of the table to write, too"),
     ] = None,
     sep: Sep = None,
     encoding: Encoding = None,
@@ -126,7 +127,10 @@ def _model_and_rows(
     from leadline.estimators.loading import load
     from leadline.studies.tables import format_of
 
-    estimator = load(run)
+    try:
+        estimator = load(run)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(str(error).replace("`path`", "`run`", 1)) from error
     fmt = format_of(estimator)
     if decimal is not None:
         check_choice("decimal", decimal, [".", ","])

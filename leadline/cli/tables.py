@@ -38,7 +38,7 @@ MOST_LINES, WIDE = 40, 100
 Table = Annotated[
     Path, typer.Argument(help="A table: .csv, .tsv, .txt, .data (also .gz) or .parquet.", show_default=False)
 ]
-Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
+Target = Annotated[str, typer.Option(metavar="<column>", help="The column to predict.", show_default=False)]
 Kind = Annotated[str, typer.Option(help="classification, regression or auto: what the target looks like.")]
 OwnLikelihood = Annotated[
     str | None,

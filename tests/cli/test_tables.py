@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from leadline import DataWarning, DepthClassifier, load
+from leadline.cli.app import COMMANDS
 from leadline.files.formats import TableFormat
 from leadline.files.tables import read_table
 from tests.cli.test_spirals import leadline
@@ -210,3 +211,20 @@ def test_a_device_that_is_not_there_is_one_sentence(classes, tmp_path, monkeypat
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert done.stderr.startswith(f"leadline: `JAX_PLATFORMS`: JAX finds no device of {platform!r} here (")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_help_lists_what_one_needs_first():
+    listed = [line.split()[0] for line in run("--help").out.split("Commands:\n")[1].splitlines()]
+    assert listed == [*COMMANDS]
+    for name in listed[:3]:
+        words = run(name, "--help").out
+        assert f"leadline {name} " in words.split("\n\n", 1)[1]  # an example
+        assert "list[" not in words
+
+
+def test_a_run_that_is_none_is_called_as_the_command_has_it(classes):
+    directory, _ = classes
+    for run_of_others in (directory / "things.csv", directory / "run" / "record.json"):
+        done = run("predict", run_of_others, directory / "things.csv")
+        assert done.refused
+        assert done.err.startswith(f"leadline: `run`: {run_of_others} is no model file, or is damaged: ")

@@ -197,9 +197,10 @@ def plot_learning(
 
 
 def _short(name: object, most: int = LONGEST) -> str:
-    """On one line, and not too long."""
-    text = on_one_line(str(name)[: most + 1])
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """On one line, and not too long; cut in the middle, as names that begin alike often end otherwise."""
+    text, end = str(name), most // 3
+    first, last = on_one_line(text[:most]), on_one_line(text[-most:])
+    return first if max(len(text), len(first)) <= most else f"{first[: most - end - 1]}…{last[-end:]}"
 
 
 def _named_ticks(

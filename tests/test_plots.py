@@ -326,3 +326,12 @@ def test_a_confusion_matrix_can_be_read(n, rows):
     assert max(widths) < cell
     assert all(text.get_fontsize() == 10 or width > 0.6 * cell for text, width in zip(ax.texts, widths, strict=True))
     assert all(label.get_fontsize() >= 8 for label in (*ax.get_xticklabels(), *ax.get_yticklabels()))
+
+
+def test_long_names_that_end_otherwise_are_told_apart(axes):
+    columns = [f"temperature of the sensor number {i}" for i in range(3)] + ["short", "with\na line", "x" * 1_000_000]
+    prediction_plots.plot_importance(axes[0], columns, np.arange(6.0), np.ones(6))
+    labels = {label.get_text() for label in axes[0].get_yticklabels()}
+    assert len(labels) == 6
+    assert {"short", "with\\na line"} <= labels
+    assert max(map(len, labels)) <= prediction_plots.LONGEST

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 class TableEncoder(TransformerMixin, BaseEstimator):
     """A raw table becomes numbers: those it has, dates, categories, and what is missing.
 
-    Numbers, truth values (as 0 and 1) and text that reads as numbers throughout are numbers. Dates are days since 1970,
-    with a sine and a cosine of the time of the year, of the week and of the day, as far as these differ. Other text is
-    a category, with a column of 0 and 1 for each level, and so are codes that begin with zeros. Missing values become
-    the median, or a level of their own. Ids, free text, and columns with a single value are left out, with a warning.
+    Numbers, truth values (as 0 and 1) and text that reads as numbers throughout, in one and the same unit if any ($5, 5
+    kg, 5 %), are numbers. Dates are days since 1970, with a sine and a cosine of the time of the year, of the week and
+    of the day, as far as these differ. Other text is a category, with a column of 0 and 1 for each level, and so are
+    codes that begin with zeros. Missing values become the median, or a level of their own. Ids, free text, and columns
+    with a single value are left out, with a warning.
 
     `DepthClassifier` and `DepthRegressor` have one inside when they are given a frame; on its own it serves any other
     estimator, in a pipeline.

@@ -11,7 +11,7 @@ from leadline._foreign import shown
 from leadline.backend.numerics import mean_and_scale
 from leadline.files.columns import Encoding, nearest, not_finite, rows
 from leadline.files.learning import Trouble, in_one_sentence, learn_decimal, learn_encoding
-from leadline.files.values import TRUTH, Decimal, Reading, is_text, number, numbers, texts, unit_of
+from leadline.files.values import TRUTH, Decimal, Reading, number, numbers, texts, unit_in
 
 if TYPE_CHECKING:  # at run time inside the functions: it is slow to import
     import pandas
@@ -128,8 +128,7 @@ def labels(column: Any, reading: Reading) -> np.ndarray:
 
 def _amounts(column: Any, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Numbers, also where all are in one unit; and where values are missing."""
-    unit = unit_of(filter(None, texts(column, reading)), reading.decimal) if is_text(column) else ""
-    return numbers(column, reading, unit)
+    return numbers(column, reading, unit_in(column, reading))
 
 
 def _is_number(column: Any, reading: Reading) -> bool:

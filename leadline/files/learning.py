@@ -25,6 +25,7 @@ from leadline.files.values import (
     number,
     numbers,
     texts,
+    unit_in,
     unit_of,
 )
 
@@ -87,10 +88,10 @@ def learn_encoding(
 ) -> tuple[Encoding, list[Trouble], list[str]]:
     """What each column is: as asked, or as it looks.
 
-    Numbers, truth values (as 0 and 1) and text that reads as numbers throughout are numbers; dates are dates; other
-    text is a category, and so are codes that begin with zeros. A category has at most a fifth as many levels as rows
-    (10 are always allowed, 100 at most): others are too rare to count. Columns without a name, without a value or with
-    a single one, with an id or with other text in nearly every row are left out.
+    Numbers, truth values (as 0 and 1) and text that reads as numbers throughout, in one and the same unit if any, are
+    numbers; dates are dates; other text is a category, and so are codes that begin with zeros. A category has at most a
+    fifth as many levels as rows (10 are always allowed, 100 at most): others are too rare to count. Columns without a
+    name, without a value or with a single one, with an id or with other text in nearly every row are left out.
 
     Args:
         frame: the inputs of the training rows.
@@ -228,9 +229,7 @@ def _as_number(raw: _Raw) -> Learned:
         return raw.trouble("has complex numbers")
     if is_date(raw.values):
         return raw.trouble("has dates, which are no numbers")
-    unit = raw.unit or (
-        unit_of(filter(None, texts(raw.values, raw.reading)), raw.reading.decimal) if is_text(raw.values) else ""
-    )
+    unit = raw.unit or unit_in(raw.values, raw.reading)
     values, missing = numbers(raw.values, raw.reading, unit)
     if missing.all():
         return "empty"

@@ -167,6 +167,11 @@ def unit_of(written: Iterable[str], decimal: str = ".") -> str:
     return unit
 
 
+def unit_in(column: Any, reading: Reading = PLAIN) -> str:
+    """The unit of a whole column, if its values are text and have one."""
+    return unit_of(filter(None, texts(column, reading)), reading.decimal) if is_text(column) else ""
+
+
 def _in_units(text: str) -> tuple[str, str]:
     """The unit and the number of a text, or "" and the text."""
     found = _IN_UNITS.fullmatch(text.replace("\N{MINUS SIGN}", "-"))

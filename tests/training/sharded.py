@@ -1,0 +1,68 @@
+"""Small trainings by several devices, in processes of their own; what came of them as JSON.
+
+python -m tests.training.sharded here FOLDER BY: with as many forced devices as `XLA_FLAGS` says, and with one.
+python -m tests.training.sharded together NUMBER PORT SEED FOLDER: as one of two processes.
+"""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from leadline import CategoricalLikelihood, Problem, Settings, Watch, evaluate_free_energy, sharded, train
+from leadline.backend.device import Backend, pretending
+from leadline.inference.restarts import keys_of, restart_keys
+
+SEEDS = (1, 2)
+EPOCHS = 6
+
+
+def problem(seed=0):
+    """Its rows, those to validate on and those of a batch cannot be divided evenly."""
+    x = np.random.default_rng(seed).normal(size=(101, 3))
+    return Problem((x, (x[:, 0] * x[:, 1] > 0).astype(int)), 0.25, CategoricalLikelihood(2))
+
+
+def trained(problem, **watched):
+    """What came of four runs."""
+    fits = [Settings(width=4, n_restarts=2, epochs=EPOCHS, batch_size=31, seed=seed) for seed in SEEDS]
+    return train(problem, fits, watch=Watch(**watched))
+
+
+def cut_short(problem, folder):
+    """The same, stopped on the way and gone on with."""
+    assert trained(problem, checkpoint_dir=folder, on_epoch=lambda now: now.epoch >= 2).epochs < EPOCHS
+    return trained(problem, checkpoint_dir=folder)
+
+
+def said(problem, result):
+    keys = keys_of(np.concatenate([restart_keys(seed, 2) for seed in SEEDS]))
+    return {
+        "free_energy": evaluate_free_energy(result.model, *problem.train, key=keys).total.tolist(),
+        "history": result.history["free_energy"].tolist(),
+        "numbers": [np.asarray(a).tolist() for a in jax.tree.leaves(result.model)],
+    }
+
+
+def here(folder, by):
+    ours = problem()
+    with pretending(Backend("cpu")) if by == "runs" else nullcontext():  # by JAX, to the bit, or by the engine
+        one = trained(ours)
+    with sharded(by):
+        results = {"one": one, "shared": trained(ours), "cut": cut_short(ours, Path(folder))}
+    return {name: said(ours, result) for name, result in results.items()}
+
+
+def together(number, port, seed, folder):
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(number))
+    ours = problem(int(seed))
+    with sharded("rows"):
+        return said(ours, cut_short(ours, Path(folder)))
+
+
+if __name__ == "__main__":
+    what, *given = sys.argv[1:]
+    print(json.dumps({"here": here, "together": together}[what](*given)))

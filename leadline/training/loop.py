@@ -188,9 +188,9 @@ class Training:
         advance = native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs
         if shared is not None:
             shared.check_alike((plan, begun.state))
-            plan, begun, advance = shared_plan(plan), shared_checkpoint(begun, shared), by_devices(advance, shared)
+            begun, advance = shared_checkpoint(begun, shared), by_devices(advance, shared)
         self._run = Run(
-            plan,
+            plan if shared is None else shared_plan(plan),
             begun,
             Storage(lambda capacity: begin(drawn(capacity=capacity))),
             make_pace,

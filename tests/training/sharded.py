@@ -7,12 +7,23 @@ python -m tests.training.sharded together NUMBER PORT SEED FOLDER: as one of two
 import json
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from leadline import CategoricalLikelihood, Problem, Settings, Watch, evaluate_free_energy, sharded, train
+from leadline import (
+    RECIPES,
+    CategoricalLikelihood,
+    PoissonDepth,
+    Problem,
+    Settings,
+    Watch,
+    evaluate_free_energy,
+    sharded,
+    train,
+)
 from leadline.backend.device import Backend, pretending
 from leadline.inference.restarts import keys_of, restart_keys
 
@@ -26,16 +37,25 @@ def problem(seed=0):
     return Problem((x, (x[:, 0] * x[:, 1] > 0).astype(int)), 0.25, CategoricalLikelihood(2))
 
 
-def trained(problem, **watched):
+DIVING = {
+    "depth": (PoissonDepth(500.0), PoissonDepth(4.5, 0.95)),
+    "recipe": replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.1, initial_scale=0.05, name="diving"),
+}
+"""Settings by which q(L) outgrows the eight layers that are stored at first."""
+
+
+def trained(problem, settings, **watched):
     """What came of four runs."""
-    fits = [Settings(width=4, n_restarts=2, epochs=EPOCHS, batch_size=31, seed=seed) for seed in SEEDS]
+    sizes = {"width": 4, "n_restarts": 2, "epochs": EPOCHS, "batch_size": 31}
+    fits = [Settings(**sizes, **settings, seed=seed) for seed in SEEDS]
     return train(problem, fits, watch=Watch(**watched))
 
 
-def cut_short(problem, folder):
+def cut_short(problem, settings, folder):
     """The same, stopped on the way and gone on with."""
-    assert trained(problem, checkpoint_dir=folder, on_epoch=lambda now: now.epoch >= 2).epochs < EPOCHS
-    return trained(problem, checkpoint_dir=folder)
+    stopped = trained(problem, settings, checkpoint_dir=folder, on_epoch=lambda now: now.epoch >= 2)
+    assert stopped.epochs < EPOCHS
+    return trained(problem, settings, checkpoint_dir=folder)
 
 
 def said(problem, result):
@@ -43,16 +63,18 @@ def said(problem, result):
     return {
         "free_energy": evaluate_free_energy(result.model, *problem.train, key=keys).total.tolist(),
         "history": result.history["free_energy"].tolist(),
+        "capacity": result.model.capacity,
         "numbers": [np.asarray(a).tolist() for a in jax.tree.leaves(result.model)],
     }
 
 
 def here(folder, by):
-    ours = problem()
+    ours, settings = problem(), DIVING if by == "runs" else {}
     with pretending(Backend("cpu")) if by == "runs" else nullcontext():  # by JAX, to the bit, or by the engine
-        one = trained(ours)
+        one = trained(ours, settings)
     with sharded(by):
-        results = {"one": one, "shared": trained(ours), "cut": cut_short(ours, Path(folder))}
+        shared, cut = trained(ours, settings), cut_short(ours, settings, Path(folder))
+    results = {"one": one, "shared": shared, "cut": cut}
     return {name: said(ours, result) for name, result in results.items()}
 
 
@@ -60,7 +82,7 @@ def together(number, port, seed, folder):
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(number))
     ours = problem(int(seed))
     with sharded("rows"):
-        return said(ours, cut_short(ours, Path(folder)))
+        return said(ours, cut_short(ours, {}, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -121,7 +121,14 @@ def million(factors: np.ndarray) -> dict[str, dict[str, float]]:
         hours[recipe] = {"gpu": round(MILLION / one["fits"] * one["seconds"] / 3600, 1)}
         if recipe == "written":  # the one that `scaling.json` is of
             hours[recipe]["core"] = round(MILLION * core / 3600, -2)
+            hours[recipe]["core, by the engine"] = round(MILLION * core * engine() / 3600, -2)
     return hours
+
+
+def engine() -> float:
+    """A step of the engine beside one of JAX's code, on one core."""
+    steps = _read("speed/step_time.json")["milliseconds_per_step"]
+    return steps["written, engine"] / steps["written"]
 
 
 def by_size(factors: np.ndarray) -> dict[str, dict[str, float]]:

@@ -37,11 +37,10 @@ def problem(seed=0):
     return Problem((x, (x[:, 0] * x[:, 1] > 0).astype(int)), 0.25, CategoricalLikelihood(2))
 
 
-DIVING = {
-    "depth": (PoissonDepth(500.0), PoissonDepth(4.5, 0.95)),
-    "recipe": replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.1, initial_scale=0.05, name="diving"),
-}
-"""Settings by which q(L) outgrows the eight layers that are stored at first."""
+def diving():
+    """Settings by which q(L) outgrows the eight layers that are stored at first."""
+    recipe = replace(RECIPES["written"], temperature=0.0, depth_learning_rate=0.1, initial_scale=0.05, name="diving")
+    return {"depth": (PoissonDepth(500.0), PoissonDepth(4.5, 0.95)), "recipe": recipe}
 
 
 def trained(problem, settings, **watched):
@@ -69,7 +68,7 @@ def said(problem, result):
 
 
 def here(folder, by):
-    ours, settings = problem(), DIVING if by == "runs" else {}
+    ours, settings = problem(), diving() if by == "runs" else {}
     with pretending(Backend("cpu")) if by == "runs" else nullcontext():  # by JAX, to the bit, or by the engine
         one = trained(ours, settings)
     with sharded(by):

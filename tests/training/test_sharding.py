@@ -30,17 +30,18 @@ def begun(*command, flags=ALONE):
     )
 
 
-def ended(process):
-    """What it said; on an error its last words."""
-    out, err = process.communicate(timeout=500)
-    assert process.returncode == 0, err
-    return json.loads(out.splitlines()[-1])
+def ended(*processes):
+    """What they said; on an error the last words."""
+    said = [process.communicate(timeout=500) for process in processes]
+    assert all(process.returncode == 0 for process in processes), [err for _, err in said]
+    return [json.loads(out.splitlines()[-1]) for out, _ in said]
 
 
 @pytest.fixture(scope="module")
 def by_rows(tmp_path_factory):
     """The same training by one device, and by two that share its rows."""
-    return ended(begun("here", tmp_path_factory.mktemp("here"), "rows", flags=TWO))
+    [said] = ended(begun("here", tmp_path_factory.mktemp("here"), "rows", flags=TWO))
+    return said
 
 
 def assert_close(shared, one):
@@ -59,7 +60,7 @@ def test_what_is_shared_goes_on_from_a_checkpoint(by_rows):
 @pytest.mark.slow
 def test_devices_that_share_the_runs_learn_the_same_to_the_bit(tmp_path):
     """Also where q(L) outgrows the layers that are stored: all devices hear of it."""
-    said = ended(begun("here", tmp_path, "runs", flags=TWO))
+    [said] = ended(begun("here", tmp_path, "runs", flags=TWO))
     assert said["shared"]["capacity"] > 8
     assert said["shared"]["numbers"] == said["one"]["numbers"]
     assert said["shared"]["free_energy"] == said["one"]["free_energy"]
@@ -70,16 +71,16 @@ def test_devices_that_share_the_runs_learn_the_same_to_the_bit(tmp_path):
 @pytest.mark.slow
 def test_processes_that_share_the_rows_learn_what_one_does(by_rows, tmp_path):
     """They are stopped on the way, and go on from a checkpoint of the first."""
-    first, second = [ended(one) for one in both(tmp_path, 0, 0)]
+    first, second = ended(*both(tmp_path, 0, 0))
     assert first == second
     assert_close(first, by_rows["one"])
 
 
 @pytest.mark.slow
 def test_processes_with_other_rows_are_refused(tmp_path):
-    for one in both(tmp_path, 0, 1):
-        _, said = one.communicate(timeout=500)
-        assert "`sharded` must be given the same problem, settings and checkpoints in all processes" in said
+    sentence = "`sharded` must be given the same problem, settings and checkpoints in all processes, and they differ."
+    said = [process.communicate(timeout=500)[1] for process in both(tmp_path, 0, 1)]
+    assert all(sentence in err for err in said)
 
 
 def both(folder, *seeds):

@@ -43,7 +43,7 @@ def processes(backend, stack):
         cluster = stack.enter_context(LocalCluster(n_workers=N_JOBS, threads_per_worker=1, dashboard_address=None))
         stack.enter_context(Client(cluster))
     elif backend == "ray":
-        os.environ["RAY_worker_niceness"] = "0"  # as all others have it
+        os.environ["RAY_worker_niceness"] = "0"  # as all others have it  # noqa: SIM112
         import ray
         from ray.util.joblib import register_ray
 

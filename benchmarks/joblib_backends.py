@@ -45,7 +45,7 @@ def processes(backend: str) -> Any:
             sizes = {"n_workers": N_JOBS, "threads_per_worker": 1, "dashboard_address": None}
             stack.enter_context(Client(stack.enter_context(LocalCluster(**sizes))))
         elif backend == "ray":
-                os.environ["RAY_worker_niceness"] = "0"  # as all others have it  # noqa: SIM112
+            os.environ["RAY_worker_niceness"] = "0"  # as all others have it  # noqa: SIM112
             import ray  # pyright: ignore[reportMissingImports]
             from ray.util.joblib import register_ray  # pyright: ignore[reportMissingImports]
 

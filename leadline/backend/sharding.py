@@ -41,8 +41,7 @@ class Sharing:
         """The same, by as many of the devices as have equally many runs each."""
         if self.by == "rows":
             return self
-        n = max(n for n in range(1, min(self.mesh.size, n_runs) + 1) if n_runs % n == 0)
-        return _of(self.by, self.mesh.devices.ravel()[:n])
+        return _of(self.by, self.mesh.devices.ravel()[: evenly(n_runs, self.mesh.size)])
 
     def state(self, tree: PyTree) -> PyTree:
         """What runs have, on an axis of their own before all others: each device has its runs, or everything."""
@@ -139,6 +138,11 @@ class Sharing:
     def writes(self) -> bool:
         """Whether it is this process that writes checkpoints."""
         return not self.has_others or jax.process_index() == 0
+
+
+def evenly(n_runs: int, n_devices: int) -> int:
+    """The most devices, of so many, that have equally many runs each."""
+    return max(n for n in range(1, min(n_devices, n_runs) + 1) if n_runs % n == 0)
 
 
 def local(tree: PyTree) -> PyTree:

@@ -12,7 +12,7 @@ import pytest
 
 from leadline import InvalidArgumentError, sharded
 from leadline.backend.device import backend
-from leadline.backend.sharding import sharing
+from leadline.backend.sharding import evenly, sharing
 from tests.tolerances import MANY_SUMS
 
 ALONE = "--xla_force_host_platform_device_count=1"
@@ -99,6 +99,13 @@ def test_all_devices_or_some():
         with sharded("rows", devices=jax.devices()[:1]):
             assert (sharing().by, sharing().mesh.size) == ("rows", 1)
     assert sharing() is None
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "n_devices", "expected"), [(12, 8, 6), (12, 4, 4), (31, 4, 1), (2, 8, 2), (1, 1, 1)]
+)
+def test_as_many_devices_take_part_as_have_equally_many_runs(n_runs, n_devices, expected):
+    assert evenly(n_runs, n_devices) == expected
 
 
 def test_the_environment_says_it_where_nobody_else_does(monkeypatch):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from leadline import callbacks, datasets, metrics
     from leadline._checks import DataWarning, InvalidArgumentError, UnfinishedWarning
     from leadline._registry import PluginWarning, register
+    from leadline.backend.sharding import sharded
     from leadline.depth import (
         BetaBinomialDepth,
         CategoricalDepth,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "_checks": "DataWarning InvalidArgumentError UnfinishedWarning",
     "_registry": "PluginWarning register",
+    "backend.sharding": "sharded",
     "depth": (
         "BetaBinomialDepth CategoricalDepth ConwayMaxwellPoissonDepth DepthDistribution DiscreteGammaDepth FixedDepth "
         "GeneralisedPoissonDepth NegativeBinomialDepth NormalDepth PoissonDepth truncated"

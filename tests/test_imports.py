@@ -37,8 +37,18 @@ ROOMS = [
 
 INSIDE = {
     "backend": [
-        *("forks", "numerics", "native", "native.build", "native.library", "random", "device", "compilation", "loops"),
-        *("kernels", ""),
+        *(
+            "forks",
+            "numerics",
+            "native",
+            "native.build",
+            "native.library",
+            "random",
+            "sharding",
+            "device",
+            "compilation",
+        ),
+        *("loops", "kernels", ""),
     ],
     "depth": ["base", "truncation", "poisson", "normal", "matching", "*", ""],
     "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
@@ -65,8 +75,8 @@ INSIDE = {
         *("formats", "tables", "models", ""),
     ],
     "training": [
-        *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "storage"),
-        *("growth", "drawing", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
+        *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "devices"),
+        *("storage", "growth", "drawing", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": [
         "said",

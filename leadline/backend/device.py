@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from leadline.backend.forks import in_use
 from leadline.backend.native import library
+from leadline.backend.sharding import rows_are_split, sharing
 
 MOST_UNITS = 64
 """Wider layers do not fit into the registers of a kernel's program."""
@@ -26,6 +27,8 @@ class Backend:
     """Whether it is a GPU that `kernels.py` is written for: NVIDIA's, from the A100's generation on."""
     interprets_kernels: bool = False
     """Without a GPU the kernels can be tried, slowly."""
+    n_devices: int = 1
+    """That share the runs of a program (`sharding.py`)."""
     has_engine: bool = False
     """Whether it is a CPU for which the engine (`native`) was built; it computes in single precision."""
 
@@ -42,7 +45,7 @@ class Backend:
     @property
     def networks_at_once(self) -> int:
         """Networks that are best trained in one program; on a GPU some 2 MB each, on a CPU a core has enough of one."""
-        return 1 if self.platform == "cpu" else 2048
+        return self.n_devices * (1 if self.platform == "cpu" else 2048)
 
     def kernels_fit(self, n_inputs: int, width: int, n_outputs: int) -> bool:
         """Whether the layers of such a network are walked by kernels."""
@@ -65,9 +68,12 @@ def backend() -> Backend:
     platform = jax.default_backend() if device is None else getattr(device, "platform", device)
     is_cpu = platform == "cpu"
     kernels = not is_cpu and os.environ.get("LEADLINE_KERNELS") != "0" and _is_written_for()
+    kernels = kernels and not rows_are_split()  # XLA cannot divide what a kernel does
     native = is_cpu and os.environ.get("LEADLINE_NATIVE") != "0" and library.engine() is not None
     single = not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-    return Backend(platform, kernels, interprets_kernels=is_cpu, has_engine=native and single)
+    shared = sharing()
+    n_devices = shared.mesh.size if shared is not None and shared.by == "runs" else 1
+    return Backend(platform, kernels, is_cpu, n_devices, has_engine=native and single)
 
 
 def _device() -> Any:

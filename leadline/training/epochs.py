@@ -17,6 +17,7 @@ from leadline.backend.device import backend
 from leadline.backend.loops import choose, do_if, put_row, row
 from leadline.backend.numerics import AnyArray
 from leadline.backend.random import bits, fold_in
+from leadline.backend.sharding import Sharing, on_all
 from leadline.inference.free_energy import terms_by_depth, terms_down_to
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, over_draws
@@ -91,10 +92,17 @@ class Plan(eqx.Module):
     """Draws of the noise behind a look at the validation part."""
     steps_per_epoch: int | None = eqx.field(static=True, default=None)
     """Where loops have to know their length; on a CPU a table of another size needs no other program."""
+    sharing: Sharing | None = eqx.field(static=True, default=None)
+    """What several devices share, if they do."""
+
+    def take(self, rows: Int[Array, "runs n"]) -> tuple[Array, Array, Array]:
+        """Those rows of every run's table."""
+        taken = self.data.take(self.table, rows)
+        return taken if self.sharing is None else self.sharing.batch(taken)
 
     def n_data(self) -> Float[Array, " runs"]:
         """How many rows a run trains on, counted by their weights."""
-        _, _, weight = self.data.take(self.table, self.train.rows)
+        _, _, weight = self.take(self.train.rows)
         return (weight * self.train.inside()).sum(axis=1)
 
 
@@ -103,6 +111,22 @@ def _train_epochs(plan: Plan, state: TrainingState, n_epochs: Int[Array, ""]) ->
 
     The rows of the history after the last finished epoch are zero.
     """
+    if plan.sharing is None:
+        return _epochs(plan, state, n_epochs)
+
+    def shared(data: Data, own: tuple[Plan, Array, TrainingState]) -> tuple[TrainingState, History]:
+        plan, n_epochs, state = own
+        return _epochs(eqx.tree_at(_data, plan, data, is_leaf=lambda node: node is None), state, n_epochs)
+
+    without = eqx.tree_at(_data, plan, None)
+    return plan.sharing.run(shared, plan.data, (without, n_epochs, state))
+
+
+def _data(plan: Plan) -> Data:
+    return plan.data
+
+
+def _epochs(plan: Plan, state: TrainingState, n_epochs: Int[Array, ""]) -> tuple[TrainingState, History]:
     start, n_data = state.epoch, plan.n_data()
 
     def go_on(loop: tuple[TrainingState, History]) -> Array:
@@ -145,7 +169,7 @@ def _train_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"]
     def one_step(state: TrainingState, taken: Array) -> TrainingState:
         start = state.step * batch_size
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
-        x, y, weight = plan.data.take(plan.table, rows)
+        x, y, weight = plan.take(rows)
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
         keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
         share = plan.clock.at(state.epoch + state.step / n_steps)
@@ -220,7 +244,7 @@ def _finish_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"
 
     def look() -> Validated:
         keys = _stream(state.key, _VALIDATION, state.epoch)
-        x, y, weight = plan.data.take(plan.table, plan.validation.rows)
+        x, y, weight = plan.take(plan.validation.rows)
         weight = weight * plan.validation.inside()
         highest, axis = _highest(state)
 
@@ -231,7 +255,8 @@ def _finish_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"
 
         return jax.vmap(validate, (*[0] * 6, axis))(state.model, x, y, weight, n_data, keys, highest)
 
-    due = (state.epoch % plan.validate_every == 0) | jnp.any(state.epoch == plan.clock.end - 1)
+    none_ends = on_all(jnp.all(state.epoch != plan.clock.end - 1))
+    due = (state.epoch % plan.validate_every == 0) | ~none_ends
     validated = lax.cond(due, look, lambda: state.validated)
     terms = validated.terms
     best, best_free_energy = state.best, state.best_free_energy

@@ -15,6 +15,7 @@ from leadline.backend.device import backend
 from leadline.backend.forks import on_device
 from leadline.backend.numerics import as_float
 from leadline.backend.random import fold_in
+from leadline.backend.sharding import local, sharing
 from leadline.depth import FixedDepth, Pair
 from leadline.depth.side_by_side import kind_of
 from leadline.inference.door import check_likelihood
@@ -27,6 +28,7 @@ from leadline.network.blocks import BLOCKS, Dense
 from leadline.training import native
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
+from leadline.training.devices import by_devices, shared_checkpoint, shared_plan
 from leadline.training.drawing import Shape, depths_of_runs, draw_models, likelihoods_of_runs
 from leadline.training.epochs import Plan, train_epochs, train_epochs_lightly
 from leadline.training.pace import FixedLength, OwnLength, Paces
@@ -145,7 +147,8 @@ class Training:
         sizes = {"recipe": recipe, "block": common.block, "width": common.width}
         likelihoods = likelihoods_of_runs(likelihood, recipe, shape)
         drawn = partial(draw_models, depths, n_inputs, likelihoods, **sizes)
-        by_engine = BLOCKS[common.block] is Dense and backend().has_engine
+        shared = sharing()
+        by_engine = shared is None and BLOCKS[common.block] is Dense and backend().has_engine
         by_engine = by_engine and native.suits(drawn(words=words[:1], capacity=1, natively=True), recipe)
         drawn = partial(drawn, words=words, natively=by_engine)
         of_runs = {
@@ -157,6 +160,9 @@ class Training:
             if by_engine
             else partial(init_state, **of_runs, optimiser=recipe.directions)
         )
+        if shared is not None:
+            shared = shared.of_runs(len(words))
+            begin = shared.begun(begin)
         state = begin(drawn() if start is None else _checked_start(start, drawn, shape))
         batch_size = min(common.batch_size, parts["train"].rows.shape[1])
         steps_per_epoch = -(-n_rows // batch_size)
@@ -172,19 +178,25 @@ class Training:
             batch_size=batch_size,
             n_samples=4 if common.own_length else 1,
             steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
+            sharing=shared,
         )
         light = common.own_length or most * steps_per_epoch <= SHORT
         in_units = added_in_units(problems, held)
         names = (one.identity(problem) for problem, one in zip(problems, fits, strict=True))
         checkpoints = watch.checkpoints(lambda: identity(list(names), start))
+        begun = last_checkpoint(checkpoints, state, make_pace, steps_per_epoch)
+        advance = native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs
+        if shared is not None:
+            shared.check_alike((plan, begun.state))
+            begun, advance = shared_checkpoint(begun, shared), by_devices(advance, shared)
         self._run = Run(
-            plan,
-            last_checkpoint(checkpoints, state, make_pace, steps_per_epoch),
+            plan if shared is None else shared_plan(plan),
+            begun,
             Storage(lambda capacity: begin(drawn(capacity=capacity))),
             make_pace,
             np.repeat(seeds, shape[1] * shape[2]),
             watch,
-            native.train_epochs if by_engine else train_epochs_lightly if light else train_epochs,
+            advance,
             checkpoints,
             in_units,
         )
@@ -256,7 +268,9 @@ class Training:
         )
 
     def _unpacked(self, packed: Model) -> Model:
-        return on_device(packed.unpack()) if self._by_engine else _unpack(packed)
+        if self._by_engine:
+            return on_device(packed.unpack())
+        return _unpack(packed if self._plan.sharing is None else local(packed))
 
 
 def _one_for_each(

@@ -17,6 +17,7 @@ from jaxtyping import Bool, PyTree
 from leadline._checks import InvalidArgumentError
 from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.numerics import AnyArray
+from leadline.backend.sharding import local
 from leadline.files.checkpoints import EVERY, Checkpoints
 from leadline.inference.predict import depth_masses
 from leadline.training.bursts import Burst, Callback, phases
@@ -201,9 +202,11 @@ class Run:
         """Train until that epoch is done; without one, or sooner, to the end, or till somebody asks for it."""
         asked = False
         with Interruption() as interruption:
-            while self._done not in (self.pace.end, until) and not ((interruption.asked or asked) and self._done):
+            while self._done not in (self.pace.end, until) and not (
+                self._agreed(interruption.asked or asked) and self._done
+            ):
                 self._next, asked = self._call(self._next if until is None else min(self._next, until - self._done))
-                if self._checkpoints is not None and self._checkpoints.due():
+                if self._checkpoints is not None and self._agreed(self._checkpoints.due()):
                     self._save(self._checkpoints)
 
     def finish(self) -> TrainingState:
@@ -215,13 +218,20 @@ class Run:
         return self._state
 
     def _save(self, checkpoints: Checkpoints) -> None:
-        Checkpoint(self._storage.whole(self._state), self._good, self.history, self.seconds).save(checkpoints)
+        sharing, states = self._plan.sharing, (self._storage.whole(self._state), self._good)
+        state, good = states if sharing is None else local(states)
+        if sharing is None or sharing.writes:
+            Checkpoint(state, good, self.history, self.seconds).save(checkpoints)
+
+    def _agreed(self, number: int) -> int:
+        """What all processes do that train this together (`Sharing.agreed`)."""
+        return number if self._plan.sharing is None else self._plan.sharing.agreed(number)
 
     def _call(self, n_epochs: int) -> tuple[int, bool]:
         """Train for up to so many epochs. How many to take next, and whether somebody wants the training to end."""
         if is_way_mark(self._done) and int(self._good.epoch) != self._done:
             self._good = copied(self._storage.whole(self._state))
-        most = min(n_epochs, self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
+        most = min(self._agreed(n_epochs), self.pace.next_look - self._done, next_way_mark(self._done) - self._done)
         fitted = self._storage.fit(self._state)
         if not fitted.support.fits:
             self._go_back(np.asarray(fitted.support.highest) > fitted.capacity, self._done)
@@ -258,7 +268,7 @@ class Run:
             self.seconds - seconds * (1 - np.arange(1, n + 1) / max(n, 1)),
             np.asarray(self._state.temperature),
             self._seeds,
-            partial(depth_masses, self._state.model),
+            partial(depth_masses, self._state.model if self._plan.sharing is None else local(self._state.model)),
         )
 
     def _go_back(self, diverged: Bool[np.ndarray, " runs"], epoch: int) -> None:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from leadline.backend.compilation import jit
 from leadline.backend.numerics import AnyArray
+from leadline.backend.sharding import on_all
 from leadline.depth.base import interval
 from leadline.inference import native
 from leadline.inference.free_energy import FreeEnergy
@@ -96,7 +97,7 @@ def find_support(model: Model) -> Support:
     inside = jax.vmap(lambda q: q.log_masses(model.n_depths) > -jnp.inf)(model.depth_posterior)
     lowest, highest = jax.vmap(interval)(inside)
     fits = jnp.all(jnp.any(inside, axis=1) & (highest <= model.capacity))
-    return Support(lowest, highest, fits)
+    return Support(lowest, highest, on_all(fits))
 
 
 def native_support(model: Model) -> Support:

@@ -16,7 +16,7 @@ from leadline._checks import InvalidArgumentError
 from leadline._registry import is_own
 from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
 from leadline.depth.base import Bounds
-from leadline.inference.door import check_pair
+from leadline.inference.door import check_pair, check_unfrozen
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Draw, InitialMeans, Prior
 
@@ -322,7 +322,7 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
                 "depth",
             )
     if recipe.unfreeze and isinstance(posterior, DepthDistribution):
-        posterior = posterior.unfrozen()
+        posterior = check_unfrozen(posterior)
     if isinstance(depth, tuple) or not all(is_own(type(one)) for one in (prior, posterior)):
         check_pair(prior, posterior)
     return prior, posterior

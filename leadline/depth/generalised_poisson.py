@@ -12,7 +12,8 @@ from scipy.special import gammaln
 from leadline._checks import InvalidArgumentError, check_finite, check_positive, is_traced
 from leadline.backend.numerics import as_float, log_softplus, softplus_inverse
 from leadline.depth.base import N_DEPTHS, DepthDistribution, Pair, Start
-from leadline.depth.matching import pair_like_normal
+from leadline.depth.matching import normal_facts, pair_like_normal
+from leadline.depth.normal import PRIOR
 from leadline.depth.poisson import lowest_rate
 from leadline.depth.truncation import check_upper_quantile, truncated
 
@@ -69,8 +70,13 @@ class GeneralisedPoissonDepth(DepthDistribution):
 
     @classmethod
     def pair(cls, start: Start) -> Pair:
-        """The normal's mean, and its mass at 0 where t / 4 allows for it."""
-        return pair_like_normal(cls, start)
+        """The normal's mean, and for q(L) its mass at 0 where t / 4 allows for it.
+
+        p(L) is the one with a dispersion of 0. With the normal's mass at 0 it would end, at depth 25, and q(L) can pass
+        that.
+        """
+        _, posterior = pair_like_normal(cls, start)
+        return cls(normal_facts(*PRIOR)[0]), posterior
 
     @property
     def rate(self) -> Float[Array, ""]:

@@ -80,7 +80,11 @@ class DepthRegressor(RegressorMixin, InspectedNumbers):
     @property
     def _likelihood(self) -> type[Likelihood]:
         gaussians = likelihoods_of("numbers", "noise")
-        check_choice("likelihood", self.likelihood, (GAUSSIAN, *likelihoods_of("numbers")))
+        others = (GAUSSIAN, *likelihoods_of("numbers"))
+        if isinstance(self.likelihood, str) and self.likelihood in gaussians:
+            got = f"got {self.likelihood!r}, which is what `noise` can be"
+            raise InvalidArgumentError(f"must be one of {', '.join(others)}, {got}.", "likelihood")
+        check_choice("likelihood", self.likelihood, others)
         check_choice("noise", self.noise, gaussians)
         if self.likelihood != GAUSSIAN and self.noise != EitherNoiseLikelihood.name:
             must = f"must be left out of a likelihood that is not {GAUSSIAN}, and has a noise of its own"

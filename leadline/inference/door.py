@@ -44,20 +44,45 @@ def check_pair(prior: Any, posterior: Any) -> None:
         if not is_own(type(family)):
             check_family(role, family)
     log_p, log_q = (native.log_masses_of(one, N_DEPTHS) for one in (prior, posterior))
+    p, q = (f"the {role} {type(one).__name__}" for role, one in (("prior", prior), ("posterior", posterior)))
     if np.any(log_q[..., -1] > -np.inf):
-        raise _wrong(f"the support of the posterior must end, got {posterior}; give it an upper quantile below 1")
-    some = log_q != -np.inf
-    if not np.isfinite(np.exp(log_q[some]) @ (log_q[some] - log_p[some])):
-        raise _wrong(f"the prior must have mass wherever the posterior has, got {prior} for {posterior}")
+        raise _wrong(
+            f"the support of {q} must end; cut it with `leadline.truncated`, or give it an upper quantile below 1"
+        )
+    missing = np.flatnonzero((log_q != -np.inf) & ~(np.isfinite(log_p) & np.isfinite(log_q)))
+    if len(missing):
+        raise _wrong(f"{p} must have mass wherever {q} has, and has none at depth {missing[0]}")
     if np.all(log_p > -np.inf):
         return
     for moved in _moved(posterior):
         reached = np.flatnonzero((native.log_masses_of(moved, N_DEPTHS) > -np.inf) & (log_p == -np.inf))
         if len(reached):
             raise _wrong(
-                f"the prior must have mass wherever the posterior can go, and {prior} has none at depth {reached[0]}, "
-                f"where {posterior} can; take a prior that goes on, or a posterior that ends where it does"
+                f"{p} must have mass wherever {q} can go, and has none at depth {reached[0]}; take a prior that goes "
+                "on, or a posterior that ends where it does"
             )
+
+
+def check_unfrozen(posterior: DepthDistribution) -> DepthDistribution:
+    """What the q(L) of one's own says of itself in `unfrozen`: training puts it in its place after every step.
+
+    Args:
+        posterior: whoever gives it.
+
+    Returns:
+        It, unfrozen.
+    """
+    unfrozen: Any = posterior.unfrozen()
+    if not is_own(type(posterior)) and _form(unfrozen) != _form(posterior):
+        must = f"`unfrozen()` of the posterior {type(posterior).__name__} must give one of the same family and form"
+        raise _wrong(f"{must}, got {unfrozen!r}")
+    return unfrozen
+
+
+def _form(part: PyTree) -> Any:
+    """Its structure, static fields included, and the shapes of its numbers."""
+    leaves, structure = jax.tree.flatten(part)
+    return structure, [np.shape(leaf) for leaf in leaves]
 
 
 def check_family(role: str, family: DepthDistribution) -> None:

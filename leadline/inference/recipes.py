@@ -16,7 +16,7 @@ from leadline._checks import InvalidArgumentError
 from leadline._registry import is_own
 from leadline.depth import FAMILIES, DepthDistribution, FixedDepth, Pair, Start
 from leadline.depth.base import Bounds
-from leadline.inference.door import check_pair
+from leadline.inference.door import check_pair, check_unfrozen
 from leadline.likelihoods import Likelihood
 from leadline.network.layers import Draw, InitialMeans, Prior
 
@@ -148,6 +148,11 @@ class Recipe:
         if self.schedule is not None and not callable(self.schedule):
             must = "must be a function of the share of the training, as optax.cosine_decay_schedule(1.0, 1) is"
             raise InvalidArgumentError(f"{must}, got {self.schedule!r}.", "schedule")
+        if self.schedule is not None:
+            _check_factor("`schedule`", self.schedule)
+        if type(self) is not Recipe:
+            for name in ("kl_factor", "rate_factor"):
+                _check_factor(f"`{name}` of {type(self).__name__}", getattr(self, name))
 
     @property
     def directions(self) -> optax.GradientTransformation:
@@ -222,12 +227,26 @@ def _check_optimiser(optimiser: optax.GradientTransformation) -> None:
         )
     with jax.ensure_compile_time_eval():
         at, slope = jnp.zeros(2), jnp.ones(2)
-        direction, _ = optimiser.update(slope, optimiser.init(at), at)
+        try:
+            direction, _ = optimiser.update(slope, optimiser.init(at), at)
+        except TypeError as error:  # of those that look at the objective, too
+            has = "must need gradients and parameters alone, and this one says"
+            raise InvalidArgumentError(f"{has} {str(error)!r}; {way_out}.", "optimiser") from None
     if np.any(np.asarray(direction) < 0):
         has = "must have no learning rate of its own, and this one goes downhill by itself"
         raise InvalidArgumentError(
             f"{has}; {way_out}, and give the rate as `learning_rate` and what becomes of it as `schedule`.", "optimiser"
         )
+
+
+def _check_factor(called: str, factor: Callable[[Any], Any]) -> None:
+    """Of a schedule of one's own, or of the subclass of a recipe: NaN would end the training at its first step."""
+    with jax.ensure_compile_time_eval():
+        for share in (0.0, 0.5, 1.0):
+            given = np.asarray(factor(jnp.asarray(share, float)))
+            if given.shape != () or not np.isfinite(given) or given < 0:
+                must = "must give a finite number of at least 0 for the share of the training that is done, and gives"
+                raise InvalidArgumentError(f"{called} {must} {given} at {share}.")
 
 
 PUBLISHED = Recipe("published", temperature=0.0, draw="weights", bounds="integer", keep="last")
@@ -322,7 +341,7 @@ def depth_distributions(depth: Depth, recipe: Recipe) -> Pair:
                 "depth",
             )
     if recipe.unfreeze and isinstance(posterior, DepthDistribution):
-        posterior = posterior.unfrozen()
+        posterior = check_unfrozen(posterior)
     if isinstance(depth, tuple) or not all(is_own(type(one)) for one in (prior, posterior)):
         check_pair(prior, posterior)
     return prior, posterior

@@ -29,6 +29,7 @@ from leadline.depth import FAMILIES, Start
 from leadline.depth.base import expectation
 from leadline.depth.matching import normal_facts
 from leadline.files.models import describe, rebuild
+from leadline.inference.door import check_pair
 from leadline.inference.predict import depth_masses
 from leadline.inference.recipes import depth_distributions, get_recipe
 from leadline.studies.spiral import spiral_problem
@@ -188,7 +189,7 @@ NEAREST = {NegativeBinomialDepth: "Poisson", BetaBinomialDepth: "binomial"}
 @pytest.mark.parametrize("family", TWO_NUMBERS)
 @pytest.mark.parametrize("start", STARTS)
 def test_they_start_with_the_normals_mean_and_mass_at_0(family, start):
-    """The prior is matched as it is, q(L) before it is cut."""
+    """The prior is matched as it is, q(L) before it is cut; the prior of the generalised Poisson is a Poisson."""
     prior, posterior = family.pair(Start(*start))
     uncut = jax.tree.unflatten(jax.tree.structure(family()), jax.tree.leaves(posterior))
     for one, loc, scale in ((prior, 0.0, 1.15), (uncut, *start)):
@@ -197,16 +198,23 @@ def test_they_start_with_the_normals_mean_and_mass_at_0(family, start):
         assert mean == pytest.approx(float(normal.mean()), abs=1e-5)
         assert at_0 == pytest.approx(float(normal.pmf()[0]), abs=1e-5)
         assert float(one.mean()) == pytest.approx(mean, abs=3e-4)
-        least = least_mass_at_0(family, mean)
+        least = least_mass_at_0(PoissonDepth if one is prior and family is GeneralisedPoissonDepth else family, mean)
         got = float(one.pmf()[0])
         assert got == pytest.approx(max(at_0, least), abs=3e-3), (family, loc, scale)
     highest = int(posterior.support()[1])
     assert float(uncut.pmf()[: highest + 1].sum()) >= 0.975 > float(uncut.pmf()[:highest].sum())
 
 
+@pytest.mark.parametrize("name", FAMILIES.own())
+@pytest.mark.parametrize("start", STARTS)
+def test_what_a_name_stands_for_passes_the_door(name, start):
+    """As a pair of one's own has to: no prior ends where its q(L) can go."""
+    check_pair(*FAMILIES[name].pair(Start(*start)))
+
+
 def least_mass_at_0(family, mean):
     """That a family can have with a mean."""
-    if family is NegativeBinomialDepth:
+    if family in (PoissonDepth, NegativeBinomialDepth):
         return np.exp(-mean)
     if family is BetaBinomialDepth:
         return (1 - mean / 10) ** 10

@@ -177,6 +177,11 @@ def test_the_order_of_the_alphabet_is_told():
         (regressor("poisson"), COUNT + 0.5, r"`y` must hold counts, whole numbers of at least 0, got \d+\.5\."),
         (regressor("poisson"), -COUNT, r"`y` must hold counts, whole numbers of at least 0, got -\d+\.0\."),
         (regressor("gamma"), COUNT, "`likelihood` must be one of gaussian, .*poisson.*, got 'gamma'"),
+        (
+            regressor("input"),
+            COUNT,
+            "`likelihood` must be one of gaussian, .*, got 'input', which is what `noise` can be",
+        ),
         (regressor("laplace", noise="input"), COUNT, "`noise` must be left out of a likelihood that is not gaussian"),
         (
             DepthClassifier(likelihood="poisson"),

@@ -1,6 +1,7 @@
 """Parts of one's own are checked before anything is trained: every wrong one is one sentence."""
 
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
@@ -184,16 +185,20 @@ def test_a_prior_that_shares_out_its_tail_contradicts_itself():
 @pytest.mark.parametrize(
     ("prior", "posterior", "sentence"),
     [
-        (Geometric(HALF, top=3), Geometric(HALF), "the prior must have mass wherever the posterior has"),
-        (FixedDepth(2), FixedDepth(3), "the prior must have mass wherever the posterior has"),
+        (
+            Geometric(HALF, top=3),
+            Geometric(HALF),
+            "the prior Geometric must have mass wherever the posterior Geometric has, and has none at depth 4.",
+        ),
+        (FixedDepth(2), FixedDepth(3), "has none at depth 3."),
         (
             CategoricalDepth(10),
             NormalDepth(1.0, 1.0, 0.025, 0.975),
-            "the prior must have mass wherever the posterior can go, and CategoricalDepth(logits=f32[11]) has none at "
-            "depth 11, where NormalDepth(",
+            "the prior CategoricalDepth must have mass wherever the posterior NormalDepth can go, and has none at "
+            "depth 11; take a prior that goes on, or a posterior that ends where it does.",
         ),
-        (Geometric(HALF, top=60), PoissonDepth(1.0, 0.95), "has none at depth 61, where PoissonDepth("),
-        (NormalDepth(), PoissonDepth(1.0), "the support of the posterior must end"),
+        (Geometric(HALF, top=60), PoissonDepth(1.0, 0.95), "has none at depth 61; take"),
+        (NormalDepth(), PoissonDepth(1.0), "the support of the posterior PoissonDepth must end; cut it with"),
         (NormalDepth(), "normal", "the posterior must be a depth distribution, got 'normal'"),
     ],
     ids=["other ends", "other depths", "a window that moves", "a rate that grows", "no end", "no family"],
@@ -201,6 +206,26 @@ def test_a_prior_that_shares_out_its_tail_contradicts_itself():
 def test_a_pair_must_have_a_finite_free_energy_wherever_training_takes_it(prior, posterior, sentence):
     with pytest.raises(InvalidArgumentError, match=re.escape(sentence)):
         check_pair(prior, posterior)
+
+
+class Thaws(Geometric):
+    """What it gives as unfrozen, training cannot put in its place."""
+
+    thawed: Callable = eqx.field(static=True, default=lambda: None)
+
+    def unfrozen(self):
+        return self.thawed()
+
+
+@pytest.mark.parametrize(
+    ("thawed", "got"),
+    [(lambda: 3, "got 3."), (lambda: None, "got None."), (lambda: Geometric(HALF), "got Geometric(")],
+    ids=["a number", "nothing", "another family"],
+)
+def test_what_a_posterior_unfreezes_to_is_of_its_own_form(thawed, got):
+    must = "`depth`: `unfrozen()` of the posterior Thaws must give one of the same family and form, " + got
+    with pytest.raises(InvalidArgumentError, match=re.escape(must)):
+        Settings(depth=(NormalDepth(), Thaws(HALF, thawed=thawed)), recipe="leadline").resolved(CLASSES)
 
 
 def test_what_is_right_passes():

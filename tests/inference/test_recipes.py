@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from leadline import (
@@ -224,6 +225,48 @@ class Resting(Recipe):
 
     def rate_factor(self, share):
         return jnp.where(share < self.until, 0.0, super().rate_factor(share))
+
+
+class Wild(Recipe):
+    def kl_factor(self, share):
+        return jnp.log(share)
+
+
+LEADLINE = RECIPES["leadline"]
+NO_NUMBER = "must give a finite number of at least 0 for the share of the training that is done, and gives"
+DIRECTIONS = "take one that turns gradients into directions, as optax.scale_by_lion() does"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: dataclasses.replace(LEADLINE, schedule=lambda share: 0.5 - share),
+            f"`schedule` {NO_NUMBER} -0.5 at 1.0.",
+        ),
+        (lambda: dataclasses.replace(LEADLINE, schedule=lambda share: jnp.nan), f"`schedule` {NO_NUMBER} nan at 0.0."),
+        (lambda: dataclasses.replace(LEADLINE, schedule=jnp.atleast_1d), f"`schedule` {NO_NUMBER} [0.] at 0.0."),
+        (lambda: Wild(**vars(LEADLINE)), f"`kl_factor` of Wild {NO_NUMBER} -inf at 0.0."),
+        (
+            lambda: dataclasses.replace(LEADLINE, optimiser="adam"),
+            f"`optimiser` must be one of optax's ... {DIRECTIONS}.",
+        ),
+        (
+            lambda: dataclasses.replace(LEADLINE, optimiser=optax.sgd(0.1)),
+            f"goes downhill by itself; {DIRECTIONS}, and",
+        ),
+        (
+            lambda: dataclasses.replace(LEADLINE, optimiser=optax.lbfgs()),
+            f"`optimiser` must need gradients and parameters alone, and this one says ... 'value_fn' ... {DIRECTIONS}.",
+        ),
+    ],
+    ids=["uphill", "NaN", "a shape", "a subclass", "no optimiser", "a rate of its own", "a line search"],
+)
+def test_a_wrong_ingredient_is_one_sentence(make, message):
+    with pytest.raises(InvalidArgumentError) as error:
+        make()
+    assert all(part in str(error.value) for part in message.split(" ... "))
+    assert "\n" not in str(error.value)
 
 
 def resting():

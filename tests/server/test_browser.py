@@ -57,6 +57,9 @@ def is_written(path):
     return path.exists() and path.stat().st_size > 0
 
 
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+
+
 def errors(browser):
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
@@ -106,6 +109,14 @@ def test_one_sees_a_training_learn_and_what_came_of_it(tmp_path, browser, new_br
         asked = browser.execute_script("return performance.getEntriesByType('resource').map((one) => one.name)")
         assert asked
         assert all(one.startswith(address) for one in asked)
+        second.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+        until(second, lambda _: second.execute_script("return innerWidth") == PHONE["width"])
+        widths = (
+            "[document.documentElement.scrollWidth, document.getElementById('spiral').getBoundingClientRect().width]"
+        )
+        widest, picture = second.execute_script(f"return {widths}")
+        assert widest == PHONE["width"]
+        assert picture > 700  # one moves it to and fro, and can read it
 
 
 def test_a_wrong_token_is_one_sentence(tmp_path, browser):
@@ -211,6 +222,17 @@ def test_a_directory_that_goes_and_a_server_that_ends_are_said(tmp_path, browser
     assert said["connection"] == "closed"
 
 
+def test_the_band_of_the_depth_ends_at_0(tmp_path, browser):
+    (tmp_path / "metrics.jsonl").write_text(text(*[line(k, depth_mean=0.1, depth_std=0.3) for k in range(1, 6)]))
+    with watching(tmp_path) as address:
+        browser.get(address)
+        until(browser, lambda said: said["epoch"] == 5)
+        at = "document.querySelector('#mean {}').getBoundingClientRect().bottom"
+        band, axis = (browser.execute_script(f"return {at.format(one)}") for one in (".band", ".axis"))
+        assert band == pytest.approx(axis, abs=1)
+        assert browser.execute_script("return document.querySelector('#mean .legend b').textContent") == "0.100 ± 0.300"
+
+
 def test_a_server_that_is_killed_is_said(tmp_path, browser):
     (tmp_path / "metrics.jsonl").write_text(text(*[line(k, [0.25, 0.75], 50) for k in range(1, 6)]))
     given = [*LEADLINE, "watch", str(tmp_path), "--no-open"]
@@ -230,10 +252,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(tmp_path, new_browser):
     hostile(tmp_path / "a", "a")
     with watching(tmp_path) as address:
         phone = new_browser(dark=True)
-        size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-        phone.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        phone.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
         phone.get(f"{address}#run=a")
         until(phone, lambda said: said["status"] == "finished")
-        assert phone.execute_script("return document.documentElement.scrollWidth") == 390
+        assert phone.execute_script("return document.documentElement.scrollWidth") == PHONE["width"]
         paper = phone.execute_script("return getComputedStyle(document.body).backgroundColor")
         assert paper == "rgb(20, 23, 27)"

@@ -78,7 +78,7 @@ export class Lines extends Picture {
 
   /**
    * @param {{x: number[], lines: {name: string, colour: string, values: number[], thin?: number[][]}[],
-   *   band?: {low: number[], high: number[]}, end?: number}} data
+   *   band?: number[], end?: number, zero?: boolean}} data a band lies so far to either side of the first line, and with a zero not below it.
    */
   draw(data) {
     this.data = data;
@@ -91,7 +91,9 @@ export class Lines extends Picture {
     if (!this.data || !this.data.x.length) return;
     const { x, lines, band, end } = this.data;
     const thin = this.data.zero ? lines.flatMap((line) => line.thin.flat()) : [];
-    const values = lines.flatMap((line) => line.values).concat(thin, band ? [...band.low, ...band.high] : []).filter(Number.isFinite);
+    const least = this.data.zero ? 0 : -Infinity;
+    const [below, above] = [-1, 1].map((side) => (band || []).map((v, i) => Math.max(least, lines[0].values[i] + side * v)));
+    const values = lines.flatMap((line) => line.values).concat(thin, below, above).filter(Number.isFinite);
     let low = Math.min(...values), high = Math.max(...values);
     const log = this.log && low > -0.1;
     if (log) [low, high] = [Math.max(low, 0.1) / 1.3, Math.max(high, 0.2) * 1.3];
@@ -123,8 +125,8 @@ export class Lines extends Picture {
       inside.append(made);
     };
     if (band) {
-      const back = band.low.map((v, i) => `L${this.toX(x[i]).toFixed(1)} ${toY(v).toFixed(1)}`).reverse().join("");
-      coloured(shape("path", { class: "band", d: `${path(band.high)}${back}Z` }), lines[0].colour);
+      const back = below.map((v, i) => `L${this.toX(x[i]).toFixed(1)} ${toY(v).toFixed(1)}`).reverse().join("");
+      coloured(shape("path", { class: "band", d: `${path(above)}${back}Z` }), lines[0].colour);
     }
     for (const line of [...lines].reverse()) {
       for (const one of line.thin || []) coloured(shape("path", { class: `line thin${line.thin.length > 6 ? " many" : ""}`, d: path(one) }), line.colour);
@@ -144,7 +146,7 @@ export class Lines extends Picture {
     this.cursor.setAttribute("x1", this.toX(x[i]));
     this.cursor.setAttribute("x2", this.toX(x[i]));
     const texts = lines.map((line, k) => {
-      const more = band && k === 0 ? ` ± ${digits((band.high[i] - band.low[i]) / 2)}` : "";
+      const more = band && k === 0 ? ` ± ${digits(band[i])}` : "";
       return [line, `${digits(line.values[i])}${more}`];
     });
     this.legend.replaceChildren(
@@ -187,7 +189,7 @@ export class Lines extends Picture {
     for (let k = 0; k < 25; k++) some.add(Math.round((k * (n - 1)) / 24));
     const heads = ["epoch", ...lines.map((line) => line.name), ...(band ? ["standard deviation"] : [])];
     const rows = [...some].map((i) => [plain(x[i]), ...lines.map((line) => digits(line.values[i], 5)),
-      ...(band ? [digits((band.high[i] - band.low[i]) / 2, 5)] : [])]);
+      ...(band ? [digits(band[i], 5)] : [])]);
     return table(heads, rows, heads.map(() => true));
   }
 }

@@ -95,7 +95,7 @@ export class RunView {
     };
     const mean = of("depth_mean"), std = of("depth_std");
     this.mean.draw({ x, end, zero: true, lines: [{ name: "E[L]", colour: "var(--depth)", values: mean, thin: each("depth_mean") }],
-      band: { low: mean.map((m, i) => m - std[i]), high: mean.map((m, i) => m + std[i]) } });
+      band: std });
     const terms = TERMS.filter(([key]) => of(key).some((v) => v));
     this.energy.draw({ x, end, lines: terms.map(([key, name, colour]) => ({ name, colour, values: of(key) })) });
     this.validation.draw({ x, end, late: true, lines: [{ name: "validation NLL", colour: "var(--data)", values: of("validation_nll"), thin: each("validation_nll") }] });
@@ -154,7 +154,7 @@ export class RunView {
       get("spiral").src = `picture?run=${encodeURIComponent(now.run)}&of=${now.picture}`;
       get("regions-words").textContent = "As the training left them, beside q(L) and the calibration.";
     }
-    get("spiral").hidden = !now.picture;
+    get("regions-left").hidden = !now.picture;
     get("regions-picture").hidden = Boolean(now.picture);
     get("regions").classList.toggle("broad", Boolean(now.picture));
     if (now.picture) get("regions").hidden = false;

@@ -127,16 +127,20 @@ struct State {
     Buffer h, squares, rows, row_squares, d;
 };
 
+// Columns as rows, with their squares: blocks of registers, so that no number is moved alone.
 void transpose(const float* x, int n, int stride, int columns, Buffer& rows, Buffer& row_squares) {
     const int row_stride = padded(n);
     float *out = rows.at_least(size_t(columns) * row_stride), *squares = row_squares.at_least(size_t(columns) * row_stride);
     for (int j = 0; j < columns; j += LANES)
-        for (int i = 0; i < n; i++)
-#pragma GCC unroll 16
-            for (int l = 0; l < LANES; l++) out[size_t(j + l) * row_stride + i] = x[size_t(i) * stride + j + l];
-    const size_t all = size_t(columns) * row_stride;
-#pragma omp simd
-    for (size_t i = 0; i < all; i++) squares[i] = out[i] * out[i];
+        for (int i = 0; i < n; i += LANES) {
+            Lanes block[LANES];
+            for (int r = 0; r < LANES; r++) block[r] = i + r < n ? load(x + size_t(i + r) * stride + j) : Lanes{};
+            turn(block);
+            for (int r = 0; r < LANES; r++) {
+                const size_t at = size_t(j + r) * row_stride + i;
+                store(out + at, block[r]), store(squares + at, block[r] * block[r]);
+            }
+        }
 }
 
 // The layers and heads of one network while it is walked.
@@ -207,7 +211,9 @@ class Run {
     Batch batch_;
     std::vector<Buffer> layer_gradients_, head_gradients_;
     std::vector<int32_t> order_;
+    std::vector<uint32_t> word_;
     std::vector<uint64_t> place_;
+    std::vector<int32_t> heap_;
     double n_data_ = 0;
     int epoch_, step_;
     bool fits_ = true;
@@ -236,18 +242,33 @@ class Run {
         fits_ = q_.highest >= 0 && q_.highest <= network_.capacity;
     }
 
+    // The rows by random words of theirs: dealt into as many heaps as there are rows, and put in order there.
     void shuffle() {
         const Part& train = plan_.train;
+        const int n = train.n_rows;
         const Key key = stream(0);
-        place_.resize(train.n_rows), order_.resize(train.n_rows);
-        for (int i = 0; i < train.n_rows; i++) {
+        int digits = 1;
+        while ((2 << digits) <= n) digits++;
+        word_.resize(n), place_.resize(n), order_.resize(n);
+        heap_.assign((size_t(1) << digits) + 1, 0);
+        uint32_t* words = word_.data();
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
             uint32_t x = 1, y = uint32_t(i);
             threefry(key, x, y);
-            place_[i] = uint64_t(x) << 32 | uint32_t(i);
+            words[i] = x;
         }
-        std::sort(place_.begin(), place_.end());
+        for (int i = 0; i < n; i++) heap_[(words[i] >> (32 - digits)) + 1]++;
+        for (size_t h = 1; h < heap_.size(); h++) heap_[h] += heap_[h - 1];
+        for (int i = 0; i < n; i++) place_[heap_[words[i] >> (32 - digits)]++] = uint64_t(words[i]) << 32 | uint32_t(i);
+        for (int i = 1; i < n; i++) {
+            const uint64_t one = place_[i];
+            int at = i;
+            for (; at > 0 && place_[at - 1] > one; at--) place_[at] = place_[at - 1];
+            place_[at] = one;
+        }
         const int32_t* rows = train.rows + size_t(at_.run) * train.size;
-        for (int i = 0; i < train.n_rows; i++) order_[i] = rows[uint32_t(place_[i])];
+        for (int i = 0; i < n; i++) order_[i] = rows[uint32_t(place_[i])];
     }
 
     void one_step(int n_steps) {

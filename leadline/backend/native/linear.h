@@ -1,6 +1,7 @@
 // A Gaussian linear layer on columns of data points: `leadline/network/layers.py`, forwards and backwards.
 #pragma once
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "random.h"
@@ -17,6 +18,29 @@ static inline int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 
 INLINE Lanes load(const float* at) { return *reinterpret_cast<const LooseLanes*>(at); }
 INLINE void store(float* at, Lanes x) { *reinterpret_cast<LooseLanes*>(at) = x; }
+
+// Rows r and r + S of a square block of registers, with their parts that lie S apart exchanged.
+template <int S, int... L>
+INLINE void exchange(Lanes& a, Lanes& b, std::integer_sequence<int, L...>) {
+#if defined(__clang__)
+    const Lanes low = __builtin_shufflevector(a, b, (L & S ? LANES + L - S : L)...);
+    b = __builtin_shufflevector(a, b, (L & S ? LANES + L : L + S)...);
+#else
+    typedef int32_t Numbers __attribute__((vector_size(4 * LANES)));
+    const Lanes low = __builtin_shuffle(a, b, Numbers{(L & S ? LANES + L - S : L)...});
+    b = __builtin_shuffle(a, b, Numbers{(L & S ? LANES + L : L + S)...});
+#endif
+    a = low;
+}
+
+// Rows of a square block become its columns.
+template <int S = LANES / 2>
+INLINE void turn(Lanes (&block)[LANES]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; r++)
+        if (!(r & S)) exchange<S>(block[r], block[r + S], std::make_integer_sequence<int, LANES>{});
+    if constexpr (S > 1) turn<S / 2>(block);
+}
 
 // A growing array that starts at a cache line.
 class Buffer {

@@ -148,6 +148,7 @@ struct Walk {
     std::vector<Drawn> layers, heads;
     std::vector<State> states;
     Buffer log_p, work, d_output;
+    Scratch scratch;
 
     // Get ready to walk to `highest`, with heads from `lowest` on.
     void reach(const Places& at, int lowest, int highest) {
@@ -167,7 +168,8 @@ struct Walk {
     void step(const Places& at, int depth, int draw, Key key, const float* x, const float* squares, int stride, int columns,
               int batch, int offset) {
         const Layer layer = at.layer(depth);
-        float* z = layers[depth].forward(layer, draw, fold_in(key, 2 * depth), x, squares, stride, columns, batch, offset);
+        float* z = layers[depth].forward(layer, draw, fold_in(key, 2 * depth), x, squares, stride, columns, batch, offset,
+                                         scratch);
         const size_t n = size_t(layer.n_out) * stride;
         float *h = states[depth].h.at_least(n), *q = states[depth].squares.at_least(n);
 #pragma omp simd
@@ -179,7 +181,7 @@ struct Walk {
     // g_depth: what the head says.
     float* read(const Places& at, int depth, int draw, Key key, int stride, int columns, int batch, int offset) {
         return heads[depth].forward(at.head(depth), draw, fold_in(key, 2 * depth + 1), states[depth].h.data(),
-                                    states[depth].squares.data(), stride, columns, batch, offset);
+                                    states[depth].squares.data(), stride, columns, batch, offset, scratch);
     }
     // All depths up to `highest`: `say(depth, output)` where there is mass.
     template <class Say>
@@ -314,7 +316,8 @@ class Run {
             transpose(state.h.data(), width, stride, columns, state.rows, state.row_squares);
             Layer gradient = at_.as_head(head_gradients_[depth].data());
             walk_.heads[depth].backward(at_.head(depth), draw, d_output, state.h.data(), state.rows.data(),
-                                        state.row_squares.data(), padded(width), stride, columns, gradient, state.d.data());
+                                        state.row_squares.data(), padded(width), stride, columns, gradient, state.d.data(),
+                                        walk_.scratch);
         });
         double used = 0;  // P(L >= depth)
         for (int depth = highest; depth >= 0; depth--) {
@@ -334,10 +337,10 @@ class Run {
                 State& before = walk_.states[depth - 1];
                 if (depth - 1 < lowest) transpose(before.h.data(), width, stride, columns, before.rows, before.row_squares);
                 drawn.backward(at_.layer(depth), draw, d, before.h.data(), before.rows.data(), before.row_squares.data(),
-                               padded(width), stride, columns, gradient, d_next_.at_least(size_t(width) * stride));
+                               padded(width), stride, columns, gradient, d_next_.at_least(size_t(width) * stride), walk_.scratch);
             } else {
                 drawn.backward(at_.layer(0), draw, d, batch_.x.data(), batch_.rows.data(), batch_.row_squares.data(),
-                               padded(network_.n_in), stride, columns, gradient, nullptr);
+                               padded(network_.n_in), stride, columns, gradient, nullptr, walk_.scratch);
             }
             const double mass = std::exp(q_.log[depth]);
             used += mass;
@@ -503,6 +506,18 @@ class Run {
     }
 };
 
+// All runs, those that take longest before the others, so that no thread is left with one of them at the end.
+std::vector<int> deepest_first(const Network& network) {
+    std::vector<int> runs(network.n_runs), highest(network.n_runs);
+    Masses q;
+    for (int run = 0; run < network.n_runs; run++) {
+        find_masses(network.posterior[run], Places{network, run}.depth_numbers(), network.capacity + 2, q);
+        runs[run] = run, highest[run] = q.highest;
+    }
+    std::stable_sort(runs.begin(), runs.end(), [&](int a, int b) { return highest[a] > highest[b]; });
+    return runs;
+}
+
 // While it lives, numbers too small for all their digits are zero in this thread: some CPUs take a hundred times as long
 // for them.
 struct Flushing {
@@ -651,7 +666,8 @@ int leadline_block() { return BLOCK; }
 
 // Both: whether there was memory enough.
 int leadline_train(const Plan* plan) {
-    return divide(plan->network.n_runs, plan->n_threads, [&](int run) { Run(*plan, run).train(); });
+    const std::vector<int> runs = deepest_first(plan->network);
+    return divide(int(runs.size()), plan->n_threads, [&](int i) { Run(*plan, runs[i]).train(); });
 }
 
 int leadline_evaluate(const Question* question) {

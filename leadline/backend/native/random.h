@@ -89,7 +89,10 @@ static inline void normals(Key key, uint32_t start, int n, float* out) {
 #pragma omp simd reduction(| : some)
             for (int l = 0; l < LANES; l++) some |= (bits[j + l] >> 9) - NEAR_ZERO > 0x7FFFFFu - 2 * NEAR_ZERO;
             if (!some) continue;
-            for (i = j; i < std::min(j + LANES, here); i++) to[i] = normal_of(bits[i]);
+            float all[LANES];
+#pragma omp simd
+            for (int l = 0; l < LANES; l++) all[l] = normal_of(bits[j + l]);
+            std::memcpy(to + j, all, sizeof(float) * size_t(std::min(LANES, here - j)));
         }
     }
 }

@@ -127,16 +127,20 @@ struct State {
     Buffer h, squares, rows, row_squares, d;
 };
 
+// Columns as rows, with their squares: blocks of registers, so that no number is moved alone.
 void transpose(const float* x, int n, int stride, int columns, Buffer& rows, Buffer& row_squares) {
     const int row_stride = padded(n);
     float *out = rows.at_least(size_t(columns) * row_stride), *squares = row_squares.at_least(size_t(columns) * row_stride);
     for (int j = 0; j < columns; j += LANES)
-        for (int i = 0; i < n; i++)
-#pragma GCC unroll 16
-            for (int l = 0; l < LANES; l++) out[size_t(j + l) * row_stride + i] = x[size_t(i) * stride + j + l];
-    const size_t all = size_t(columns) * row_stride;
-#pragma omp simd
-    for (size_t i = 0; i < all; i++) squares[i] = out[i] * out[i];
+        for (int i = 0; i < n; i += LANES) {
+            Lanes block[LANES];
+            for (int r = 0; r < LANES; r++) block[r] = i + r < n ? load(x + size_t(i + r) * stride + j) : Lanes{};
+            turn(block);
+            for (int r = 0; r < LANES; r++) {
+                const size_t at = size_t(j + r) * row_stride + i;
+                store(out + at, block[r]), store(squares + at, block[r] * block[r]);
+            }
+        }
 }
 
 // The layers and heads of one network while it is walked.
@@ -144,6 +148,7 @@ struct Walk {
     std::vector<Drawn> layers, heads;
     std::vector<State> states;
     Buffer log_p, work, d_output;
+    Scratch scratch;
 
     // Get ready to walk to `highest`, with heads from `lowest` on.
     void reach(const Places& at, int lowest, int highest) {
@@ -163,7 +168,8 @@ struct Walk {
     void step(const Places& at, int depth, int draw, Key key, const float* x, const float* squares, int stride, int columns,
               int batch, int offset) {
         const Layer layer = at.layer(depth);
-        float* z = layers[depth].forward(layer, draw, fold_in(key, 2 * depth), x, squares, stride, columns, batch, offset);
+        float* z = layers[depth].forward(layer, draw, fold_in(key, 2 * depth), x, squares, stride, columns, batch, offset,
+                                         scratch);
         const size_t n = size_t(layer.n_out) * stride;
         float *h = states[depth].h.at_least(n), *q = states[depth].squares.at_least(n);
 #pragma omp simd
@@ -175,7 +181,7 @@ struct Walk {
     // g_depth: what the head says.
     float* read(const Places& at, int depth, int draw, Key key, int stride, int columns, int batch, int offset) {
         return heads[depth].forward(at.head(depth), draw, fold_in(key, 2 * depth + 1), states[depth].h.data(),
-                                    states[depth].squares.data(), stride, columns, batch, offset);
+                                    states[depth].squares.data(), stride, columns, batch, offset, scratch);
     }
     // All depths up to `highest`: `say(depth, output)` where there is mass.
     template <class Say>
@@ -207,7 +213,9 @@ class Run {
     Batch batch_;
     std::vector<Buffer> layer_gradients_, head_gradients_;
     std::vector<int32_t> order_;
+    std::vector<uint32_t> word_;
     std::vector<uint64_t> place_;
+    std::vector<int32_t> heap_;
     double n_data_ = 0;
     int epoch_, step_;
     bool fits_ = true;
@@ -236,18 +244,33 @@ class Run {
         fits_ = q_.highest >= 0 && q_.highest <= network_.capacity;
     }
 
+    // The rows by random words of theirs: dealt into as many heaps as there are rows, and put in order there.
     void shuffle() {
         const Part& train = plan_.train;
+        const int n = train.n_rows;
         const Key key = stream(0);
-        place_.resize(train.n_rows), order_.resize(train.n_rows);
-        for (int i = 0; i < train.n_rows; i++) {
+        int digits = 1;
+        while ((2 << digits) <= n) digits++;
+        word_.resize(n), place_.resize(n), order_.resize(n);
+        heap_.assign((size_t(1) << digits) + 1, 0);
+        uint32_t* words = word_.data();
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
             uint32_t x = 1, y = uint32_t(i);
             threefry(key, x, y);
-            place_[i] = uint64_t(x) << 32 | uint32_t(i);
+            words[i] = x;
         }
-        std::sort(place_.begin(), place_.end());
+        for (int i = 0; i < n; i++) heap_[(words[i] >> (32 - digits)) + 1]++;
+        for (size_t h = 1; h < heap_.size(); h++) heap_[h] += heap_[h - 1];
+        for (int i = 0; i < n; i++) place_[heap_[words[i] >> (32 - digits)]++] = uint64_t(words[i]) << 32 | uint32_t(i);
+        for (int i = 1; i < n; i++) {
+            const uint64_t one = place_[i];
+            int at = i;
+            for (; at > 0 && place_[at - 1] > one; at--) place_[at] = place_[at - 1];
+            place_[at] = one;
+        }
         const int32_t* rows = train.rows + size_t(at_.run) * train.size;
-        for (int i = 0; i < train.n_rows; i++) order_[i] = rows[uint32_t(place_[i])];
+        for (int i = 0; i < n; i++) order_[i] = rows[uint32_t(place_[i])];
     }
 
     void one_step(int n_steps) {
@@ -293,7 +316,8 @@ class Run {
             transpose(state.h.data(), width, stride, columns, state.rows, state.row_squares);
             Layer gradient = at_.as_head(head_gradients_[depth].data());
             walk_.heads[depth].backward(at_.head(depth), draw, d_output, state.h.data(), state.rows.data(),
-                                        state.row_squares.data(), padded(width), stride, columns, gradient, state.d.data());
+                                        state.row_squares.data(), padded(width), stride, columns, gradient, state.d.data(),
+                                        walk_.scratch);
         });
         double used = 0;  // P(L >= depth)
         for (int depth = highest; depth >= 0; depth--) {
@@ -313,10 +337,10 @@ class Run {
                 State& before = walk_.states[depth - 1];
                 if (depth - 1 < lowest) transpose(before.h.data(), width, stride, columns, before.rows, before.row_squares);
                 drawn.backward(at_.layer(depth), draw, d, before.h.data(), before.rows.data(), before.row_squares.data(),
-                               padded(width), stride, columns, gradient, d_next_.at_least(size_t(width) * stride));
+                               padded(width), stride, columns, gradient, d_next_.at_least(size_t(width) * stride), walk_.scratch);
             } else {
                 drawn.backward(at_.layer(0), draw, d, batch_.x.data(), batch_.rows.data(), batch_.row_squares.data(),
-                               padded(network_.n_in), stride, columns, gradient, nullptr);
+                               padded(network_.n_in), stride, columns, gradient, nullptr, walk_.scratch);
             }
             const double mass = std::exp(q_.log[depth]);
             used += mass;
@@ -482,6 +506,18 @@ class Run {
     }
 };
 
+// All runs, those that take longest before the others, so that no thread is left with one of them at the end.
+std::vector<int> deepest_first(const Network& network) {
+    std::vector<int> runs(network.n_runs), highest(network.n_runs);
+    Masses q;
+    for (int run = 0; run < network.n_runs; run++) {
+        find_masses(network.posterior[run], Places{network, run}.depth_numbers(), network.capacity + 2, q);
+        runs[run] = run, highest[run] = q.highest;
+    }
+    std::stable_sort(runs.begin(), runs.end(), [&](int a, int b) { return highest[a] > highest[b]; });
+    return runs;
+}
+
 // While it lives, numbers too small for all their digits are zero in this thread: some CPUs take a hundred times as long
 // for them.
 struct Flushing {
@@ -630,7 +666,8 @@ int leadline_block() { return BLOCK; }
 
 // Both: whether there was memory enough.
 int leadline_train(const Plan* plan) {
-    return divide(plan->network.n_runs, plan->n_threads, [&](int run) { Run(*plan, run).train(); });
+    const std::vector<int> runs = deepest_first(plan->network);
+    return divide(int(runs.size()), plan->n_threads, [&](int i) { Run(*plan, runs[i]).train(); });
 }
 
 int leadline_evaluate(const Question* question) {

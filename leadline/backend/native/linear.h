@@ -1,6 +1,7 @@
 // A Gaussian linear layer on columns of data points: `leadline/network/layers.py`, forwards and backwards.
 #pragma once
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "random.h"
@@ -17,6 +18,29 @@ static inline int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 
 INLINE Lanes load(const float* at) { return *reinterpret_cast<const LooseLanes*>(at); }
 INLINE void store(float* at, Lanes x) { *reinterpret_cast<LooseLanes*>(at) = x; }
+
+// Rows r and r + S of a square block of registers, with their parts that lie S apart exchanged.
+template <int S, int... L>
+INLINE void exchange(Lanes& a, Lanes& b, std::integer_sequence<int, L...>) {
+#if defined(__clang__)
+    const Lanes low = __builtin_shufflevector(a, b, (L & S ? LANES + L - S : L)...);
+    b = __builtin_shufflevector(a, b, (L & S ? LANES + L : L + S)...);
+#else
+    typedef int32_t Numbers __attribute__((vector_size(4 * LANES)));
+    const Lanes low = __builtin_shuffle(a, b, Numbers{(L & S ? LANES + L - S : L)...});
+    b = __builtin_shuffle(a, b, Numbers{(L & S ? LANES + L : L + S)...});
+#endif
+    a = low;
+}
+
+// Rows of a square block become its columns.
+template <int S = LANES / 2>
+INLINE void turn(Lanes (&block)[LANES]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; r++)
+        if (!(r & S)) exchange<S>(block[r], block[r + S], std::make_integer_sequence<int, LANES>{});
+    if constexpr (S > 1) turn<S / 2>(block);
+}
 
 // A growing array that starts at a cache line.
 class Buffer {
@@ -195,11 +219,15 @@ static double layer_kl(const Layer& layer, Scales& scales, int prior, float prio
     return kl_of<PER_WEIGHT, SLOPES>(layer, scales, prior_scale, factor, d);
 }
 
+// What no layer needs once the next is computed: all share it, so that it stays in the cache.
+struct Scratch {
+    Buffer output, variance, d_weight, d_second, d_variance;
+};
+
 // What a layer has drawn, and what its reverse pass needs.
 struct Drawn {
     Scales scales;
-    Buffer weight, second, noise, bias, output, slope, variance;
-    Buffer d_weight, d_second, d_variance;
+    Buffer weight, second, noise, bias, slope;
 
     // Weights of one sample, or their variances, as the layer takes a batch; the scales are prepared.
     void prepare(const Layer& layer, int draw, Key key) {
@@ -224,9 +252,9 @@ struct Drawn {
 
     // The pre-activations of `columns` points, those from `offset` on of a batch of `batch`, by which draws are counted.
     float* forward(const Layer& layer, int draw, Key key, const float* x, const float* squares, int stride, int columns,
-                   int batch, int offset) {
+                   int batch, int offset, Scratch& scratch) {
         const int n = layer.n_in, m = layer.n_out;
-        float* out = output.at_least(size_t(m) * stride);
+        float* out = scratch.output.at_least(size_t(m) * stride);
         if (draw == WEIGHTS) {
             products<false>({weight.data(), n, 1}, {}, m, n, x, nullptr, stride, columns, out, nullptr, stride);
             const float* b = bias.data();
@@ -235,7 +263,7 @@ struct Drawn {
                 for (int i = 0; i < columns; i++) out[size_t(o) * stride + i] += b[o];
             return out;
         }
-        float *v = variance.at_least(size_t(m) * stride), *slopes = slope.at_least(size_t(m) * stride);
+        float *v = scratch.variance.at_least(size_t(m) * stride), *slopes = slope.at_least(size_t(m) * stride);
         products<true>({layer.mean, n, 1}, {second.data(), n, 1}, m, n, x, squares, stride, columns, out, v, stride);
         const float* vb = bias.data();
         for (int o = 0; o < m; o++) {
@@ -256,11 +284,12 @@ struct Drawn {
     // Adds the layer's gradient to `d`, and writes that of its input to `d_x` where there is one. `rows` and
     // `row_squares` are x and its squares with a point per row, `row_stride` numbers apart.
     void backward(const Layer& layer, int draw, const float* d_out, const float* x, const float* rows,
-                  const float* row_squares, int row_stride, int stride, int columns, Layer& d, float* d_x) {
+                  const float* row_squares, int row_stride, int stride, int columns, Layer& d, float* d_x,
+                  Scratch& scratch) {
         const int n = layer.n_in, m = layer.n_out;
         const float *scale = scales.scale.data(), *gate = scales.gate.data();
         const float *bias_scale = scale + layer.n_weights(), *bias_gate = gate + layer.n_weights();
-        float *dw = d_weight.at_least(size_t(m) * row_stride), *dv = d_second.at_least(size_t(m) * row_stride);
+        float *dw = scratch.d_weight.at_least(size_t(m) * row_stride), *dv = scratch.d_second.at_least(size_t(m) * row_stride);
         if (draw == WEIGHTS) {
             products<false>({d_out, stride, 1}, {}, m, columns, rows, nullptr, row_stride, row_stride, dw, nullptr, row_stride);
             const float* e = noise.data();
@@ -280,7 +309,7 @@ struct Drawn {
             if (d_x) products<false>({weight.data(), 1, n}, {}, n, m, d_out, nullptr, stride, columns, d_x, nullptr, stride);
             return;
         }
-        float *dvar = d_variance.at_least(size_t(m) * stride), *slopes = slope.data();
+        float *dvar = scratch.d_variance.at_least(size_t(m) * stride), *slopes = slope.data();
         for (int o = 0; o < m; o++) {
             const float *p = d_out + size_t(o) * stride, *s = slopes + size_t(o) * stride;
             float *q = dvar + size_t(o) * stride, db = 0, dbv = 0;
@@ -298,7 +327,7 @@ struct Drawn {
                 d.raw[o * n + i] += 2.0f * dv[size_t(o) * row_stride + i] * scale[o * n + i] * gate[o * n + i];
             }
         if (!d_x) return;
-        float* second_part = variance.at_least(size_t(std::max(m, n)) * stride);
+        float* second_part = scratch.variance.at_least(size_t(std::max(m, n)) * stride);
         products<true>({layer.mean, 1, n}, {second.data(), 1, n}, n, m, d_out, dvar, stride, columns, d_x, second_part, stride);
         for (int i = 0; i < n; i++)
 #pragma omp simd

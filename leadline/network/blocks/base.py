@@ -1,7 +1,7 @@
 """What every block can do, and the blocks by their names."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -11,6 +11,10 @@ from leadline.network.layers import Draw, Packable
 
 BLOCKS = Registry("block")
 """Those that have a name, by it."""
+
+
+Units = Literal["layer", "state"]
+"""What has units: every layer its own, or the state that goes through all layers."""
 
 
 class Block(Packable):
@@ -39,6 +43,10 @@ class Block(Packable):
     has_kernel: ClassVar[bool] = False
     """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head. It is said of a class,
     and not of its subclasses, which do something else."""
+
+    units: ClassVar[Units | None] = None
+    """Whose units can be left out (`inference/pruning.py`), if any: those of every `layer`, or of the one `state` that
+    all layers add to. Layer and head are then `GaussianLinear`s."""
 
     parts: ClassVar[tuple[type, ...]] = ()
     """The modules that it is made of: a model file holds these."""

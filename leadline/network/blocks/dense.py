@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array, Float, Key
 
 from leadline.backend.random import AnyKey, fold_in
-from leadline.network.blocks.base import Block
+from leadline.network.blocks.base import Block, Units
 from leadline.network.layers import Draw, GaussianLinear, leaky_relu
 
 
@@ -14,6 +14,7 @@ class Dense(Block):
 
     name: ClassVar[str] = "dense"
     has_kernel: ClassVar[bool] = True
+    units: ClassVar[Units | None] = "layer"
     parts: ClassVar[tuple[type, ...]] = (GaussianLinear,)
 
     layer: GaussianLinear

@@ -145,7 +145,7 @@ class Training:
         sizes = {"recipe": recipe, "block": common.block, "width": common.width}
         likelihoods = likelihoods_of_runs(likelihood, recipe, shape)
         drawn = partial(draw_models, depths, n_inputs, likelihoods, **sizes)
-        by_engine = BLOCKS[common.block] is Dense and backend().has_engine
+        by_engine = BLOCKS[common.block] is Dense and backend().has_engine and common.precision == "float32"
         by_engine = by_engine and native.suits(drawn(words=words[:1], capacity=1, natively=True), recipe)
         drawn = partial(drawn, words=words, natively=by_engine)
         of_runs = {
@@ -172,6 +172,7 @@ class Training:
             batch_size=batch_size,
             n_samples=4 if common.own_length else 1,
             steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
+            precision=common.precision,
         )
         light = common.own_length or most * steps_per_epoch <= SHORT
         in_units = added_in_units(problems, held)

@@ -65,6 +65,19 @@ class Block(Packable):
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
 
+    @classmethod
+    def first(cls, n_in: Any, width: int, n_outputs: int, *, key: AnyKey, **weights: Any) -> "Block":
+        """The block by which rows enter, where it does not start as those that follow it.
+
+        Args:
+            n_in: columns of x.
+            width: its units.
+            n_outputs: what the head puts out.
+            key: of the weights at the start.
+            weights: how they start, and what their prior is.
+        """
+        return cls(n_in, width, n_outputs, key=key, **weights)
+
     @staticmethod
     @abc.abstractmethod
     def enter(x: Float[Array, "batch in"]) -> PyTree:

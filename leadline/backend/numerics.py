@@ -47,10 +47,13 @@ def rounds_factors() -> bool:
 
 def product(a: Float[AnyArray, "out in"], b: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
     """a @ b, of factors that are rounded to bfloat16 where that is asked for (`computing_in`), and sums that are not.
-    JAX's own setting does that on a GPU alone."""
+
+    JAX has that algorithm on a GPU alone; on a CPU, which multiplies the rounded numbers as it does others, the same
+    comes of it."""
     if not rounds_factors():
         return a @ b
-    return jnp.matmul(a.astype(jnp.bfloat16), b.astype(jnp.bfloat16), preferred_element_type=b.dtype)
+    a, b = (jax.lax.reduce_precision(jnp.asarray(factor), exponent_bits=8, mantissa_bits=7) for factor in (a, b))
+    return jnp.matmul(a, b, precision=jax.lax.DotAlgorithmPreset.BF16_BF16_F32)
 
 
 def softplus(x: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:

@@ -3,6 +3,7 @@
     python benchmarks/recipes.py default temperature-1            # the two named configurations, five data sets each
     python benchmarks/recipes.py --ablation --seeds 1,2,3         # one ingredient changed at a time
     python benchmarks/recipes.py default --set temperature=0.3    # a try
+    python benchmarks/recipes.py residual --one-by-one            # of residual blocks
     python benchmarks/recipes.py --markdown                       # trains nothing: the tables of docs/recipes.md
 
 One CSV file per variant goes to the output directory, a row per data set (1024 training points, 100,000 test points),
@@ -53,7 +54,12 @@ ABLATION: dict[str, tuple[str, dict[str, Any]]] = {
     "temperature-1-short": ("temperature 1, 4 x 5,000 epochs", {"temperature": 1.0}),
 }
 
-VARIANTS = CONFIGURATIONS | ABLATION
+RESIDUAL: dict[str, tuple[str, dict[str, Any]]] = {
+    "residual": ("residual blocks, initial scale 0.02", {"initial_scale": 0.02}),
+    "residual-deep": ("residual blocks, q(L) starts at (12, 1)", {"initial_depth": (12.0, 1.0)}),
+}
+
+VARIANTS = CONFIGURATIONS | ABLATION | RESIDUAL
 
 
 def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -62,7 +68,7 @@ def run_variant(name: str, changes: dict[str, Any], arguments: argparse.Namespac
     jobs = [
         Job(
             partial(spiral_problem, omega, seed, arguments.n_test),
-            Settings(recipe=recipe, seed=seed),
+            Settings(recipe=recipe, seed=seed, block="residual" if name.partition("+")[0] in RESIDUAL else "dense"),
             name,
             (float(omega), seed),
         )

@@ -225,6 +225,7 @@ METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     "classes": {
         "leadline": of_classes(lambda seed: DepthClassifier(random_state=seed)),
         **{f"depth-{d}": of_classes(fixed(DepthClassifier, d)) for d in range(6)},
+        "residual": of_classes(lambda seed: DepthClassifier(block="residual", random_state=seed)),
         "before": of_classes(lambda seed: DepthClassifier(recipe="leadline", random_state=seed)),
         "mlp": of_classes(lambda seed: scaled(MLPClassifier(random_state=seed))),
         "logistic": of_classes(lambda seed: scaled(LogisticRegression())),
@@ -236,6 +237,7 @@ METHODS: dict[str, dict[str, Callable[[Split, int], dict[str, Any]]]] = {
     "numbers": {
         "leadline": of_numbers(by_leadline, lambda seed: DepthRegressor(random_state=seed)),
         **{f"depth-{d}": of_numbers(by_leadline, fixed(DepthRegressor, d)) for d in range(6)},
+        "residual": of_numbers(by_leadline, lambda seed: DepthRegressor(block="residual", random_state=seed)),
         "before": of_numbers(
             by_leadline, lambda seed: DepthRegressor(recipe="leadline", noise="constant", random_state=seed)
         ),

@@ -49,7 +49,7 @@ def test_fifty_seeds(tmp_path):
 
 SAVED = {
     "own_family": ("binomial", "type(model.model_.depth_posterior).__name__", "BinomialDepth"),
-    "own_block": ("residual", "type(model.model_.network.first).__name__", "Residual"),
+    "own_block": ("skipping", "type(model.model_.network.first).__name__", "Skipping"),
     "own_likelihood": ("logistic", "type(model.model_.likelihood).__name__", "LogisticNoise"),
 }
 

@@ -40,8 +40,8 @@ class Softer(leadline.CategoricalLikelihood):
     def log_prob(self, output, y):
         return super().log_prob(output / 2.0, y)
 
-@leadline.register(name="residual")
-class Residual(Dense):
+@leadline.register(name="skipping")
+class Skipping(Dense):
     def step(self, state, *, key, draw):
         further = super().step(state, key=key, draw=draw)
         return further if state.shape != further.shape else state + 1.0 * further
@@ -83,7 +83,7 @@ ASK = """if True:
             "a pair": {"depth": (prior, posterior)},
             "a subclass": {"depth": (prior, parts.MoreDepth(posterior.logit))},
             "likelihood": {},
-            "block": {"block": "residual"},
+            "block": {"block": "skipping"},
             "recipe": {"recipe": parts.Slower(**named)},
             "none": {},
         }

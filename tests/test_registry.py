@@ -68,10 +68,10 @@ def test_what_is_registered_is_known_by_its_name():
     class Softest(GaussianLikelihood): ...
 
     @register
-    class Residual(Dense):
+    class Skipping(Dense):
         name = "other"
 
-    assert (LIKELIHOODS["softest"], BLOCKS["other"]) == (Softest, Residual)
+    assert (LIKELIHOODS["softest"], BLOCKS["other"]) == (Softest, Skipping)
 
 
 @pytest.mark.parametrize("registry", [FAMILIES, LIKELIHOODS, BLOCKS], ids=lambda one: one.what)
@@ -193,7 +193,7 @@ PLUGIN = f"""
 {BLOCK.replace("state + further", "0.5 * (state + further)")}
 import leadline
 
-for part in (GeometricDepth, PoissonLikelihood, Residual):
+for part in (GeometricDepth, PoissonLikelihood, Skipping):
     leadline.register(part)
 """
 
@@ -254,7 +254,7 @@ LOAD = """if True:
 def test_a_plugin_brings_a_family_a_likelihood_and_a_block(folder):
     """Fitted and compared by name on the command line, and loaded in a new process, to the same bytes. A plugin that
     does not work is a sentence."""
-    named = ("--depth", "geometric", "--likelihood", "counts", "--block", "residual", "--task", "regression")
+    named = ("--depth", "geometric", "--likelihood", "counts", "--block", "skipping", "--task", "regression")
     small = ("--target", "count", "--width", 4, "--restarts", 1, "--epochs", 3, "--test", 0.25, "--quiet")
     fit = ("fit", "table.csv", *named, *small, "--out", "fitted")
     compare = ("compare", "table.csv", *named, *small, "--against", "none", "--out", "compared")
@@ -264,21 +264,21 @@ def test_a_plugin_brings_a_family_a_likelihood_and_a_block(folder):
         "ModuleNotFoundError: No module named 'no_such_library'.\n"
     )
     record = json.loads((folder / "fitted" / "record.json").read_text())
-    assert (record["depth"], record["block"], record["settings"]["likelihood"]) == ("geometric", "residual", "counts")
+    assert (record["depth"], record["block"], record["settings"]["likelihood"]) == ("geometric", "skipping", "counts")
     [row] = json.loads((folder / "compared" / "compared.json").read_text())["candidates"]
     assert row["candidate"] == "leadline geometric"
     assert "likelihood='counts'" in row["settings"]
     assert row["depth_mean"] == pytest.approx(record["depth_mean"])
     said, err = python(folder, LOAD, plugins=("works",))
     kinds, pmf = said.splitlines()
-    names = "('geometric', 'counts', 'residual')"
-    assert kinds == f"['GeometricDepth', 'GeometricDepth', 'PoissonLikelihood', 'Residual'] {names}"
+    names = "('geometric', 'counts', 'skipping')"
+    assert kinds == f"['GeometricDepth', 'GeometricDepth', 'PoissonLikelihood', 'Skipping'] {names}"
     assert json.loads(pmf) == record["depth_pmf"]
     assert err == ""
     assert (folder / "again").read_bytes() == (folder / "fitted" / "model.safetensors").read_bytes()
     with pytest.raises(InvalidArgumentError) as error:
         leadline.load(folder / "fitted")  # here, where there is no plugin
     assert str(error.value) == (
-        "`path`: the file holds the block 'residual', which is not registered; import what registers it, or call "
-        "`leadline.register` with its class and the name 'residual'."
+        "`path`: the file holds the block 'skipping', which is not registered; import what registers it, or call "
+        "`leadline.register` with its class and the name 'skipping'."
     )

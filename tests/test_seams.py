@@ -117,8 +117,8 @@ from typing import ClassVar
 from leadline.network.blocks.dense import Dense
 
 
-class Residual(Dense):
-    name: ClassVar[str] = "residual"
+class Skipping(Dense):
+    name: ClassVar[str] = "skipping"
     has_kernel: ClassVar[bool] = False
 
     def step(self, state, *, key, draw):
@@ -136,7 +136,7 @@ def package(tmp_path_factory):
     shutil.copytree(Path(leadline.__file__).parent, folder / "leadline", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "leadline" / "depth" / "geometric.py").write_text(FAMILY)
     (folder / "leadline" / "likelihoods" / "counts.py").write_text(COUNTS)
-    (folder / "leadline" / "network" / "blocks" / "residual.py").write_text(BLOCK)
+    (folder / "leadline" / "network" / "blocks" / "skipping.py").write_text(BLOCK)
     with (folder / "leadline" / "metrics.py").open("a") as file:
         file.write(METRIC)
     rng = np.random.default_rng(0)
@@ -253,6 +253,6 @@ def test_a_measure_is_one_entry(package):
 
 @pytest.mark.slow  # `tests/test_registry.py` has all three together, by a plugin
 def test_a_block_is_one_file(package):
-    record, page, _ = fitted(package, "block", "kind", "--ignore", "count", "--block", "residual", "--depth", 3)
-    assert record["block"] == "residual"
-    assert "residual" in page
+    record, page, _ = fitted(package, "block", "kind", "--ignore", "count", "--block", "skipping", "--depth", 3)
+    assert record["block"] == "skipping"
+    assert "skipping" in page

@@ -10,3 +10,5 @@ MANY_SUMS = 1e-4
 TRAJECTORY = 1e-3
 # Numbers that a document says are printed: another CPU's rounding, through whole trainings, moves the last digits.
 PRINTED = {"rel": 0.02, "abs": 0.02}
+# What the two factors of a product, of eight binary digits each, do to it; many products add theirs up.
+BFLOAT16 = 2**-8

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from leadline.backend.forks import in_use
 from leadline.backend.native import library
+from leadline.backend.numerics import rounds_factors
 from leadline.backend.sharding import rows_are_split, sharing
 
 MOST_UNITS = 64
@@ -50,7 +51,8 @@ class Backend:
     def kernels_fit(self, n_inputs: int, width: int, n_outputs: int) -> bool:
         """Whether the layers of such a network are walked by kernels."""
         small = max(n_inputs, width, n_outputs) <= MOST_UNITS
-        return small and jax.dtypes.canonicalize_dtype(float) == jnp.float32 and self.has_kernels
+        single = jax.dtypes.canonicalize_dtype(float) == jnp.float32 and not rounds_factors()
+        return small and single and self.has_kernels
 
 
 _PRETENDED: list[Backend] = []

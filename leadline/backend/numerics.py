@@ -1,8 +1,9 @@
 """Numbers that ordinary formulas would lose: small differences, far tails, positive parameters."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,31 @@ def as_float(value: Any) -> Float[Array, "..."]:
 def at_least(values: Float[Array, "*shape"], least: Any) -> Float[Array, "*shape"]:
     """The larger of the values and the least that they may be."""
     return jnp.maximum(values, least) if is_traced(values) or is_traced(least) else as_float(np.maximum(values, least))
+
+
+Precision = Literal["float32", "bfloat16"]
+"""Of the factors of a matrix product. Its sums, and all other numbers, are in JAX's default precision."""
+
+
+def computing_in(precision: Precision) -> AbstractContextManager[None]:
+    """What is traced inside multiplies matrices so (`product`)."""
+    return jax.default_matmul_precision("bfloat16") if precision == "bfloat16" else nullcontext()
+
+
+def rounds_factors() -> bool:
+    """Whether matrices are multiplied in bfloat16."""
+    return jax.config.jax_default_matmul_precision == "bfloat16"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def product(a: Float[AnyArray, "out in"], b: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
+    """a @ b, of factors that are rounded to bfloat16 where that is asked for (`computing_in`), and sums that are not.
+
+    JAX has that algorithm on a GPU alone; on a CPU, which multiplies the rounded numbers as it does others, the same
+    comes of it."""
+    if not rounds_factors():
+        return a @ b
+    a, b = (jax.lax.reduce_precision(jnp.asarray(factor), exponent_bits=8, mantissa_bits=7) for factor in (a, b))
+    return jnp.matmul(a, b, precision=jax.lax.DotAlgorithmPreset.BF16_BF16_F32)
 
 
 def softplus(x: Float[AnyArray, "*shape"]) -> Float[AnyArray, "*shape"]:

@@ -48,6 +48,7 @@ class Record:
     block: str = "dense"
     learning_rate: float | None = None
     batch_size: int | None = None
+    precision: str | None = None
     interrupted: bool | None = None
     """There, and true, only if training was ended before its time."""
     compile_seconds: float | None = None

@@ -14,7 +14,6 @@ from leadline.backend.compilation import jit_lightly
 from leadline.depth import FixedDepth
 from leadline.inference.model import Model
 from leadline.inference.predict import evaluate_free_energy, predict
-from leadline.network.blocks import Dense
 from leadline.network.layers import GaussianLinear
 
 USED = 1.0
@@ -29,7 +28,8 @@ def unit_strength(model: Model) -> Float[Array, "layers units"]:
     """How far each unit stands out of the weight noise: the smaller of its best signal-to-noise ratios, in and out.
 
     The ratio of a weight is |mean| / scale. Row l is layer f_l; rows below the support of q(L) are zero, and only heads
-    inside it count.
+    inside it count. A unit of a state that goes through all layers is written by any layer up to l, and read by any
+    layer and head from there on.
     """
     network = model.network
     lowest, highest = model.support()
@@ -42,7 +42,10 @@ def unit_strength(model: Model) -> Float[Array, "layers units"]:
     read = jnp.concatenate([first.head.max(-2)[None], deeper.head.max(-2)])
     onward = jnp.where((level < highest)[:, None], onward, 0.0)
     read = jnp.where(((level >= lowest) & (level <= highest))[:, None], read, 0.0)
-    return jnp.where((level <= highest)[:, None], jnp.minimum(into, jnp.maximum(onward, read)), 0.0)
+    out = jnp.maximum(onward, read)
+    if network.first.units == "state":
+        into, out = jax.lax.cummax(into), jax.lax.cummax(out, reverse=True)
+    return jnp.where((level <= highest)[:, None], jnp.minimum(into, out), 0.0)
 
 
 def _signal_to_noise(layer: GaussianLinear) -> Float[Array, "*layers out in"]:
@@ -74,8 +77,8 @@ def effective_width(model: Model) -> list[int]:
 
 
 def effective_widths(models: Model) -> list[list[int]]:
-    """`effective_width` for every run; nothing where layers are not dense."""
-    if not isinstance(models.network.first, Dense):
+    """`effective_width` for every run; nothing where a block has no units that could be left out."""
+    if models.network.first.units is None:
         return [[] for _ in range(models.runs[0])]
     strength, highest = _strengths(models)
     counts = np.sum(np.asarray(strength) > USED, axis=2)
@@ -126,10 +129,10 @@ def prune(
     """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
 
     Every layer keeps its strongest units, the same number in all layers and restarts, found by bisection; layers below
-    the support of q(L) go.
+    the support of q(L) go. Of a state that goes through all layers the same units are kept in all of them.
 
     Args:
-        models: the restarts of one fit, whose layers are dense: the tolerance is for their average.
+        models: the restarts of one fit, whose blocks are dense or residual: the tolerance is for their average.
         x: rows to compare predictions on.
         y: their targets, to evaluate the free energy.
         tolerance: on a class probability, or on a mean in predictive deviations.
@@ -156,8 +159,9 @@ def prune(
         >>> smaller.width <= 4, smaller.difference < 0.01
         (True, True)
     """
-    if not isinstance(models.network.first, Dense):
-        raise InvalidArgumentError(f"must have dense layers, got {type(models.network.first).__name__}.", "models")
+    kind = type(models.network.first)
+    if kind.units is None:
+        raise InvalidArgumentError(f"must have blocks whose units can be left out, got {kind.__name__}.", "models")
     check_positive("tolerance", tolerance)
     free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
     before = free_energy(models)
@@ -165,7 +169,10 @@ def prune(
         mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
         models = eqx.tree_at(lambda m: m.depth_posterior, models, mode)
     strength, highest = _strengths(models)
-    order = np.argsort(-np.asarray(strength), axis=-1)
+    strength = np.asarray(strength)
+    if kind.units == "state":
+        strength = np.broadcast_to(strength.max(axis=1, keepdims=True), strength.shape)
+    order = np.argsort(-strength, axis=-1)
     share = np.full(len(key), 1 / len(key)) if share is None else share
     spread = np.ones(models.likelihood.n_spreads) if spread is None else spread
 
@@ -191,7 +198,13 @@ def prune(
 
 @jit_lightly
 def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
-    """The same networks with nothing going out of the dropped units: all other draws of the noise stay as they are."""
+    """The same networks without the dropped units, which stay at 0 in a state that goes through all layers, and which
+    no layer reads that has units of its own above: all other draws of the noise stay as they are."""
+
+    def from_nothing(layer: GaussianLinear, units: Int[Array, " units"]) -> GaussianLinear:
+        parts = lambda m: (m.weight_mean, m.bias_mean, m.weight_raw, m.bias_raw)  # noqa: E731
+        values = [part.at[units].set(value) for part, value in zip(parts(layer), (0.0, 0.0, _OFF, _OFF), strict=True)]
+        return eqx.tree_at(parts, layer, values)
 
     def into_nothing(layer: GaussianLinear, units: Int[Array, " units"]) -> GaussianLinear:
         weights = (layer.weight_mean.at[:, units].set(0.0), layer.weight_raw.at[:, units].set(_OFF))
@@ -199,6 +212,9 @@ def _silenced(models: Model, dropped: Int[Array, "runs layers units"]) -> Model:
 
     def one_run(model: Model, dropped: Int[Array, "layers units"]) -> Model:
         first, deeper = model.network.first, model.network.deeper
+        if first.units == "state":
+            layers = from_nothing(first.layer, dropped[0]), jax.vmap(from_nothing)(deeper.layer, dropped[1:])
+            return eqx.tree_at(lambda m: _parts(m)[::2], model, layers)
         layer, head = (
             jax.vmap(into_nothing)(*pair) for pair in ((deeper.layer, dropped[:-1]), (deeper.head, dropped[1:]))
         )

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from leadline._checks import InvalidArgumentError, check_choice, check_positive
 from leadline.backend.loops import KEPT
-from leadline.backend.numerics import AnyArray, raw_of
+from leadline.backend.numerics import AnyArray, product, raw_of
 from leadline.backend.random import AnyKey, normal
 
 Draw = Literal["local", "weights"]
@@ -100,7 +100,8 @@ class GaussianLinear(eqx.Module):
             raise InvalidArgumentError(f"`x` must have {n_in} rows, and a column per data point, got shape {x.shape}.")
         if draw == "weights":
             # The bias as the weight of one more input: added on its own, XLA would draw it anew for every point.
-            return checkpoint_name(self.sample(key) @ jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)]), KEPT)
+            x = jnp.concatenate([x, jnp.ones((1, x.shape[1]), x.dtype)])
+            return checkpoint_name(product(self.sample(key), x), KEPT)
         weight_variance = jnp.square(jax.nn.softplus(self.weight_raw))
         bias_variance = jnp.square(jax.nn.softplus(self.bias_raw))
         noise = normal(key, (*self.bias_mean.shape, x.shape[1]), x.dtype)
@@ -252,8 +253,8 @@ def _local_linear(
 
 
 def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, draw):
-    mean = weight_mean @ x + bias_mean[:, None]
-    variance = weight_variance @ jnp.square(x) + bias_variance[:, None]
+    mean = product(weight_mean, x) + bias_mean[:, None]
+    variance = product(weight_variance, jnp.square(x)) + bias_variance[:, None]
     variance = jnp.maximum(variance, jnp.finfo(x.dtype).tiny)  # without any noise the mean is left, not 0 / 0
     slope = checkpoint_name(draw / (2 * jnp.sqrt(variance)), KEPT)
     return checkpoint_name(mean + 2 * variance * slope, KEPT), (x, weight_mean, weight_variance, slope)
@@ -262,8 +263,18 @@ def _local_forward(x, weight_mean, weight_variance, bias_mean, bias_variance, dr
 def _local_reverse(residuals, d_mean):
     x, weight_mean, weight_variance, slope = residuals
     d_variance = d_mean * slope
-    d_x = weight_mean.T @ d_mean + 2 * x * (weight_variance.T @ d_variance)
-    return d_x, d_mean @ x.T, d_variance @ jnp.square(x).T, d_mean.sum(axis=1), d_variance.sum(axis=1), None
+    d_x = product(weight_mean.T, d_mean) + 2 * x * product(weight_variance.T, d_variance)
+    d_weights = product(d_mean, x.T), product(d_variance, jnp.square(x).T)
+    return d_x, *d_weights, d_mean.sum(axis=1), d_variance.sum(axis=1), None
 
 
 _local_linear.defvjp(_local_forward, _local_reverse)
+
+
+@jax.custom_vjp
+def leaky_relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """max(0.1 x, x). Its reverse pass needs the sign alone, which the output has too: nothing more is kept."""
+    return jnp.maximum(0.1 * x, x)
+
+
+leaky_relu.defvjp(lambda x: (leaky_relu(x),) * 2, lambda y, d: (jnp.where(y > 0, d, 0.1 * d),))

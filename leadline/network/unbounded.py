@@ -66,7 +66,7 @@ class UnboundedNetwork(Packable):
         check_choice("block", block, BLOCKS)
         kind = BLOCKS[block]
         check_block(kind, n_inputs, width, n_outputs, **weights)
-        self.first = kind(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
+        self.first = kind.first(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
         self.deeper = _draw(kind, (width, n_outputs), range(1, capacity + 1), key, **weights)
 
     def grow(self, capacity: int, *, key: AnyKey, **weights: Any) -> "UnboundedNetwork":
@@ -211,7 +211,7 @@ def check_block(kind: type[Block], n_inputs: int, width: int, n_outputs: int, **
 
     def walk() -> list[Any]:
         key = jax.random.key(0)
-        first = kind(n_inputs, width, n_outputs, key=key, **weights)
+        first = kind.first(n_inputs, width, n_outputs, key=key, **weights)
         deeper = kind(width, width, n_outputs, key=key, **weights)
         state, states, read = kind.enter(jnp.zeros((3, n_inputs))), [], []
         for block in (first, deeper):

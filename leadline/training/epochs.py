@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from leadline.backend.compilation import jit, jit_lightly
 from leadline.backend.device import backend
 from leadline.backend.loops import choose, do_if, put_row, row
-from leadline.backend.numerics import AnyArray
+from leadline.backend.numerics import AnyArray, Precision, computing_in
 from leadline.backend.random import bits, fold_in
 from leadline.backend.sharding import Sharing, on_all
 from leadline.inference.free_energy import terms_by_depth, terms_down_to
@@ -100,6 +100,9 @@ class Plan(eqx.Module):
         taken = self.data.take(self.table, rows)
         return taken if self.sharing is None else self.sharing.batch(taken)
 
+    precision: Precision = eqx.field(static=True, default="float32")
+    """Of the factors of matrix products in a step."""
+
     def n_data(self) -> Float[Array, " runs"]:
         """How many rows a run trains on, counted by their weights."""
         _, _, weight = self.take(self.train.rows)
@@ -175,7 +178,8 @@ def _train_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"]
         share = plan.clock.at(state.epoch + state.step / n_steps)
         rate = slower * plan.learning_rate * plan.recipe.rate_factor(share)
         rates = (rate, slower * plan.depth_learning_rate)
-        new = train_step(state, x, y, weight, n_data, keys, share, rates, plan.recipe, taken & unfinished)
+        with computing_in(plan.precision):
+            new = train_step(state, x, y, weight, n_data, keys, share, rates, plan.recipe, taken & unfinished)
         return eqx.tree_at(lambda s: s.step, new, state.step + taken)
 
     if backend().loops_are_dynamic:

@@ -148,7 +148,8 @@ class Training:
         likelihoods = likelihoods_of_runs(likelihood, recipe, shape)
         drawn = partial(draw_models, depths, n_inputs, likelihoods, **sizes)
         shared = sharing()
-        by_engine = shared is None and BLOCKS[common.block] is Dense and backend().has_engine
+        by_engine = BLOCKS[common.block] is Dense and backend().has_engine
+        by_engine = by_engine and shared is None and common.precision == "float32"
         by_engine = by_engine and native.suits(drawn(words=words[:1], capacity=1, natively=True), recipe)
         drawn = partial(drawn, words=words, natively=by_engine)
         of_runs = {
@@ -179,6 +180,7 @@ class Training:
             n_samples=4 if common.own_length else 1,
             steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
             sharing=shared,
+            precision=common.precision,
         )
         light = common.own_length or most * steps_per_epoch <= SHORT
         in_units = added_in_units(problems, held)

@@ -8,6 +8,7 @@ import numpy as np
 
 from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
 from leadline._identity import identity
+from leadline.backend.numerics import Precision
 from leadline.depth import FAMILIES
 from leadline.inference.recipes import RECIPES, Depth, Recipe, check_depth, check_temperature, get_recipe
 from leadline.likelihoods import Likelihood
@@ -85,6 +86,11 @@ class Settings:
         None, "Of the weights, at the start. Default: the recipe's.", argument="learning_rate_init", type=float
     )
     batch_size: int | Literal["auto"] | None = option("auto", "Rows per step. auto: the recipe's.")
+    precision: Precision = option(
+        "float32",
+        "Of the factors of matrix products in training: float32, or bfloat16, for wide layers on a GPU. Sums, KL and "
+        "predictions stay in single precision.",
+    )
     own_length: bool = option(False, "Whether the validation likelihood decides the number of epochs.", doors=())
     seed: int = option(
         1,
@@ -123,6 +129,7 @@ class Settings:
         check_integer("seed", self.seed, 0)
         check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
+        check_choice("precision", self.precision, get_args(Precision))
         check_depth(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)
         return full if full.temperature == "auto" else replace(full, temperature=warmest)
@@ -146,7 +153,10 @@ class Settings:
     def in_words(self) -> dict[str, Any]:
         """Under the record's names, as JSON has it."""
         recipe = get_recipe(self.recipe).name
-        names = ("block", "width", "temperature", "n_restarts", "epochs", "learning_rate", "batch_size", "seed")
+        names = (
+            *("block", "width", "temperature", "n_restarts", "epochs", "learning_rate", "batch_size", "precision"),
+            "seed",
+        )
         depth = self.depth if isinstance(self.depth, str | int) else repr(self.depth)
         return {"recipe": recipe, **{name: getattr(self, name) for name in names}, "depth": depth}
 

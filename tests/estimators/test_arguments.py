@@ -26,6 +26,7 @@ WRONG = {
     "temperature": NO_AMOUNT,
     "depth": [None, -1, 2.5, NAN, "wrong", "", True, SEVERAL, [1], (1, 2), {}, THING, 10**12],
     "block": [None, True, *NO_WORD],
+    "precision": [None, True, *NO_WORD],
     "recipe": [None, True, *NO_WORD],
     "early_stopping": NO_FLAG,
     "warm_start": NO_FLAG,

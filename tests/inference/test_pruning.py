@@ -21,6 +21,7 @@ from leadline import (
     prune,
 )
 from leadline.backend.numerics import softplus_inverse
+from tests.network.test_residual import plain_network as plain_residual
 from tests.network.test_unbounded import plain_network, without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS
 
@@ -66,6 +67,52 @@ def one_run(models, i=0):
 def test_effective_width_counts_the_units_that_work(models):
     for run in range(2):
         assert effective_width(one_run(models, run)) == [3, 2, 3, 3]
+
+
+# Residual blocks: one state goes through all layers, so that a unit is one of all of them.
+
+
+@pytest.fixture(scope="module")
+def residual():
+    """Two restarts whose states have three units that work; a fourth is written and read at depth 2 alone. What comes
+    into the others is next to nothing."""
+
+    def quiet(layer, units, n_out):
+        """Next to nothing into the others."""
+        out = jnp.array([i not in units for i in range(n_out)])
+        means = jnp.where(out[:, None], 1e-6, layer.weight_mean), jnp.where(out, 1e-6, layer.bias_mean)
+        raws = [
+            jnp.where(where, softplus_inverse(jnp.array(1e-4)), raw)
+            for where, raw in ((out[:, None], layer.weight_raw), (out, layer.bias_raw))
+        ]
+        return eqx.tree_at(lambda m: (m.weight_mean, m.bias_mean, m.weight_raw, m.bias_raw), layer, (*means, *raws))
+
+    def one(key):
+        given = {"block": "residual", "width": WIDTH, "capacity": CAPACITY, "initial_scale": 0.01, "key": key}
+        network = UnboundedNetwork(3, 2, prior="unit", **given)
+        network = eqx.tree_at(lambda n: n.first.layer, network, quiet(network.first.layer, [0, 2, 5], WIDTH))
+        kept = [[0, 2, 3, 5] if i == 1 else [0, 2, 5] for i in range(CAPACITY)]
+        rows = [quiet(jax.tree.map(lambda a, i=i: a[i], network.deeper.layer), kept[i], WIDTH) for i in range(CAPACITY)]
+        stacked = jax.tree.map(lambda *a: jnp.stack(a), *rows)
+        network = eqx.tree_at(lambda n: n.deeper.layer, network, stacked)
+        return Model(network, CategoricalLikelihood(2), POSTERIOR, NormalDepth(0.0, 1.15))
+
+    return jax.tree.map(lambda *a: jnp.stack(a), *[one(key) for key in KEYS])
+
+
+def test_effective_width_of_a_state_counts_what_was_written_and_is_read_yet(residual):
+    for run in range(2):
+        assert effective_width(one_run(residual, run)) == [3, 3, 4, 4]
+
+
+def test_a_state_loses_the_same_units_in_all_layers(residual):
+    small = prune(residual, X, Y, tolerance=0.003, key=KEYS)
+    assert (small.width, small.depth) == (4, 3)
+    assert small.difference < 0.003
+    for depth in range(4):
+        large, less = (without_noise(one_run(m).network) for m in (residual, small.model))
+        before, after = (plain_residual(net, depth, X, n_units=WIDTH) for net in (large, less))
+        np.testing.assert_allclose(after, before, rtol=MANY_SUMS, atol=1e-4)
 
 
 @pytest.mark.usefixtures("as_users_have_it")

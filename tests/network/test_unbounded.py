@@ -1,4 +1,4 @@
-"""The unbounded network against plain networks."""
+"""The unbounded network against plain networks; what every block must keep, and what dense ones are."""
 
 import equinox as eqx
 import jax
@@ -10,6 +10,8 @@ from leadline import InvalidArgumentError, UnboundedNetwork
 from leadline.backend.loops import row
 from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM
+
+of_every_block = pytest.mark.parametrize("block", ["dense", "residual"])
 
 KEY, NOISE_KEY = jax.random.key(0), jax.random.key(9)
 X = jax.random.normal(jax.random.key(1), (6, 3))
@@ -55,8 +57,9 @@ def test_every_depth_is_a_plain_network_and_a_wrong_depth_is_not(noise):
         assert np.abs(np.asarray(outputs[depth]) - plain[depth + 1]).max() > 0.01
 
 
-def test_only_the_depths_asked_for_are_evaluated():
-    net = network()
+@of_every_block
+def test_only_the_depths_asked_for_are_evaluated(block):
+    net = network(block=block)
     every, every_kl = depths(net, 4, "local")
     some, some_kl = depths(net, 2, "local")
     for all_rows, rows in ((every, some), (every_kl, some_kl)):
@@ -64,9 +67,11 @@ def test_only_the_depths_asked_for_are_evaluated():
         assert np.all(np.asarray(rows)[[3, 4]] == 0)
 
 
-@pytest.mark.parametrize("prior", ["fixed", "unit", "weight"])
-def test_a_packed_network_is_the_same_network(prior):
-    net = network(prior=prior)
+@pytest.mark.parametrize(
+    ("prior", "block"), [("fixed", "dense"), ("unit", "dense"), ("weight", "dense"), ("unit", "residual")]
+)
+def test_a_packed_network_is_the_same_network(prior, block):
+    net = network(prior=prior, block=block)
     packed = net.pack()
     assert len(jax.tree.leaves(packed)) == 4  # a layer, a head; the stacks of the others
     assert packed.capacity == net.capacity
@@ -79,8 +84,9 @@ def test_a_packed_network_is_the_same_network(prior):
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_larger_capacity_changes_no_output_no_draw_and_no_kl():
-    small, large = network(capacity=4), network(capacity=16)
+@of_every_block
+def test_a_larger_capacity_changes_no_output_no_draw_and_no_kl(block):
+    small, large = network(capacity=4, block=block), network(capacity=16, block=block)
     for noise in ("local", "weights"):
         a = depths(small, 4, noise)
         b = depths(large, 4, noise)
@@ -88,8 +94,9 @@ def test_a_larger_capacity_changes_no_output_no_draw_and_no_kl():
             np.testing.assert_array_equal(one, other[:5])
 
 
-def test_kl_at_a_depth_is_the_sum_over_its_path():
-    net = network()
+@of_every_block
+def test_kl_at_a_depth_is_the_sum_over_its_path(block):
+    net = network(block=block)
     _, kl = depths(net, 4, "local")
     for depth in range(5):
         blocks = [net.first, *[row(net.deeper, jnp.array(i)) for i in range(depth)]]
@@ -104,10 +111,11 @@ def test_wrong_sizes_get_one_sentence(name):
         UnboundedNetwork(**arguments)
 
 
+@of_every_block
 @pytest.mark.parametrize("noise", ["local", "weights"])
-def test_the_reverse_pass_draws_nothing_again(noise):
+def test_the_reverse_pass_draws_nothing_again(noise, block):
     """What is named `KEPT` is kept: the reverse loop has no hash and no inverse distribution function."""
-    net = network().pack()
+    net = network(block=block).pack()
 
     def loss(net):
         outputs, kl = net.depths(X, highest=jnp.array(3), key=NOISE_KEY, draw=noise)

@@ -1,7 +1,7 @@
 """What every block can do, and the blocks by their names."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Array, Float, Key, PyTree
 
@@ -11,6 +11,10 @@ from leadline.network.layers import Draw, Packable
 
 BLOCKS = Registry("block")
 """Those that have a name, by it."""
+
+
+Units = Literal["layer", "state"]
+"""What has units: every layer its own, or the state that goes through all layers."""
 
 
 class Block(Packable):
@@ -40,6 +44,10 @@ class Block(Packable):
     """Whether `backend/kernels.py` computes it: an affine layer, LeakyReLU(0.1), an affine head. It is said of a class,
     and not of its subclasses, which do something else."""
 
+    units: ClassVar[Units | None] = None
+    """Whose units can be left out (`inference/pruning.py`), if any: those of every `layer`, or of the one `state` that
+    all layers add to. Layer and head are then `GaussianLinear`s."""
+
     parts: ClassVar[tuple[type, ...]] = ()
     """The modules that it is made of: a model file holds these."""
 
@@ -56,6 +64,19 @@ class Block(Packable):
     @abc.abstractmethod
     def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
+
+    @classmethod
+    def first(cls, n_in: Any, width: int, n_outputs: int, *, key: AnyKey, **weights: Any) -> "Block":
+        """The block by which rows enter, where it does not start as those that follow it.
+
+        Args:
+            n_in: columns of x.
+            width: its units.
+            n_outputs: what the head puts out.
+            key: of the weights at the start.
+            weights: how they start, and what their prior is.
+        """
+        return cls(n_in, width, n_outputs, key=key, **weights)
 
     @staticmethod
     @abc.abstractmethod

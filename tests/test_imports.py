@@ -41,7 +41,7 @@ INSIDE = {
         *("kernels", ""),
     ],
     "depth": ["base", "truncation", "poisson", "normal", "matching", "*", ""],
-    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
+    "network": ["layers", "convolutions", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
     "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [
         *(

@@ -48,6 +48,9 @@ class Record:
     block: str = "dense"
     learning_rate: float | None = None
     batch_size: int | None = None
+    crop: int | None = None
+    flip: bool | None = None
+    """How images were moved at random."""
     interrupted: bool | None = None
     """There, and true, only if training was ended before its time."""
     compile_seconds: float | None = None

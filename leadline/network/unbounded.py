@@ -204,20 +204,14 @@ def _draw(kind: type[Block], sizes: tuple[int, int], depths: range, key: AnyKey,
 
 def check_inputs(kind: type[Block], n_inputs: int | Shape) -> None:
     """Images for a block that takes such, and columns for the others."""
-    if not kind.takes_images and isinstance(n_inputs, tuple):
-        image = " x ".join(map(str, n_inputs))
-        raise InvalidArgumentError(f"must take images, as {_takers()} do, and {kind.name} was given {image}.", "block")
-    if kind.takes_images and not (isinstance(n_inputs, tuple) and len(n_inputs) == 3):
+    is_image = isinstance(n_inputs, tuple)
+    if kind.takes_images != is_image:
+        takes, size = ("images", " x ".join(map(str, n_inputs))) if is_image else ("columns", f"{n_inputs} columns")
         raise InvalidArgumentError(
-            f"must be one that takes columns, got {kind.name}, which takes images, for rows of {n_inputs} numbers.",
-            "block",
+            f"must be one that takes {takes}, got {kind.name or kind.__name__} for {size}.", "block"
         )
-    for size in n_inputs if isinstance(n_inputs, tuple) else (n_inputs,):
+    for size in n_inputs if is_image else (n_inputs,):
         check_integer("n_inputs", size, 1)
-
-
-def _takers() -> str:
-    return " and ".join(name for name in BLOCKS if BLOCKS[name].takes_images)
 
 
 def check_block(kind: type[Block], n_inputs: int | Shape, width: int, n_outputs: int, **weights: Any) -> None:

@@ -25,6 +25,7 @@ from leadline.inference.restarts import keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.training import native
+from leadline.training.augmentation import augmentation_of
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
 from leadline.training.drawing import Shape, depths_of_runs, draw_models, likelihoods_of_runs
@@ -139,6 +140,7 @@ class Training:
         tables = make_tables(problems)
         check_likelihood(likelihood, tables[1].reshape(-1, *tables[1].shape[2:]))
         parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
+        augmentation = augmentation_of(common.crop, common.flip, problems[0].shape)
         n_inputs, n_rows = problems[0].shape or tables[0].shape[-1], int(parts["train"].n_rows)
 
         words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
@@ -171,6 +173,7 @@ class Training:
             recipe=recipe.compiled(),
             batch_size=batch_size,
             n_samples=4 if common.own_length else 1,
+            augmentation=augmentation,
             steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
         )
         light = common.own_length or most * steps_per_epoch <= SHORT

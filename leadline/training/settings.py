@@ -6,7 +6,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_flag, check_integer
 from leadline._identity import identity
 from leadline.depth import FAMILIES
 from leadline.inference.recipes import RECIPES, Depth, Recipe, check_depth, check_temperature, get_recipe
@@ -85,6 +85,12 @@ class Settings:
         None, "Of the weights, at the start. Default: the recipe's.", argument="learning_rate_init", type=float
     )
     batch_size: int | Literal["auto"] | None = option("auto", "Rows per step. auto: the recipe's.")
+    crop: int = option(
+        0,
+        "Pixels by which images are moved at random, up or down and left or right, each time that they are seen.",
+        doors=("estimator",),
+    )
+    flip: bool = option(False, "Whether images are mirrored left to right at random.", doors=("estimator",))
     own_length: bool = option(False, "Whether the validation likelihood decides the number of epochs.", doors=())
     seed: int = option(
         1,
@@ -123,6 +129,8 @@ class Settings:
         check_integer("seed", self.seed, 0)
         check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
+        check_integer("crop", self.crop, 0)
+        check_flag("flip", self.flip)
         check_depth(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)
         return full if full.temperature == "auto" else replace(full, temperature=warmest)
@@ -148,7 +156,8 @@ class Settings:
         recipe = get_recipe(self.recipe).name
         names = ("block", "width", "temperature", "n_restarts", "epochs", "learning_rate", "batch_size", "seed")
         depth = self.depth if isinstance(self.depth, str | int) else repr(self.depth)
-        return {"recipe": recipe, **{name: getattr(self, name) for name in names}, "depth": depth}
+        moved = {name: value for name in ("crop", "flip") if (value := getattr(self, name))}
+        return {"recipe": recipe, **{name: getattr(self, name) for name in names}, **moved, "depth": depth}
 
 
 if Settings.__doc__:  # there are none with `python -OO`

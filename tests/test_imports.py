@@ -95,10 +95,10 @@ INSIDE = {
         "loading",
     ],
     "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "images", "folds"),
         *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
     ],
-    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
+    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "images", "comparison", ""],
     "server": [
         *("guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch"),
         *("rules", "game", "film", "play", ""),

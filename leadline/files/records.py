@@ -89,6 +89,10 @@ class Record:
     """Of every row by noise, weights and depth: nats for classes, variances for numbers."""
     hardest: list[dict[str, Any]] | None = None
     """The most uncertain and the most surprising rows, and whether more data would help."""
+    depth_share: float | None = None
+    """Of the uncertainty of the test rows, all together."""
+    auroc: dict[str, float] | None = None
+    """How well the entropy tells the test rows from others, by what these are."""
     # The problem
     omega: float | None = None
     name: str | None = None
@@ -128,7 +132,8 @@ class Record:
 
     def row(self, columns: Sequence[str]) -> dict[str, Any]:
         """As a row of a table; the terms of the free energy have columns of their own."""
-        flat = {**self.to_json(), **(self.free_energy_terms or {})}
+        told = {f"auroc_{name}": value for name, value in (self.auroc or {}).items()}
+        flat = {**self.to_json(), **(self.free_energy_terms or {}), **told}
         flat["effective_width"] = json.dumps(self.effective_width)
         return {name: flat.get(name, "") for name in columns}
 

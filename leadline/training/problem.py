@@ -73,6 +73,9 @@ class Problem:
         units: of the rows, where they were standardised.
         about: what it is, under the record's names.
         shape: of a row that is an image, flat: its height, width and channels.
+        others: rows of other kinds, by name, as the network takes them. A record then says how well the entropy tells
+            them from the test rows, how the rows that it is validated on are predicted, and what depth has of the
+            uncertainty.
 
     Examples:
         >>> import numpy as np
@@ -91,6 +94,7 @@ class Problem:
     units: Units | None = None
     about: dict[str, Any] = field(default_factory=dict)
     shape: Shape | None = None
+    others: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.shape is not None:

@@ -25,6 +25,9 @@ Shape = tuple[int, int, int]
 """Of an image: height, width, channels. As a row, the channels of a place come next to each other, then its neighbours
 to the right."""
 
+KERNEL = 3
+"""Side of the patches of blocks."""
+
 SMALLEST = 8
 """The shorter side of the images in the last stage, at most."""
 
@@ -60,7 +63,7 @@ class GaussianConvolution(eqx.Module):
     kernel: int = eqx.field(static=True)
     stride: int = eqx.field(static=True)
 
-    def __init__(self, n_in: int, n_out: int, *, kernel: int = 3, stride: int = 1, key: AnyKey, **weights: Any):
+    def __init__(self, n_in: int, n_out: int, *, kernel: int = KERNEL, stride: int = 1, key: AnyKey, **weights: Any):
         self.filters = GaussianLinear(kernel * kernel * n_in, n_out, key=key, **weights)
         self.kernel, self.stride = kernel, stride
 

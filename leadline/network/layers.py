@@ -267,3 +267,12 @@ def _local_reverse(residuals, d_mean):
 
 
 _local_linear.defvjp(_local_forward, _local_reverse)
+
+
+@jax.custom_vjp
+def leaky_relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """max(0.1 x, x). Its reverse pass needs the sign alone, which the output has too: nothing more is kept."""
+    return jnp.maximum(0.1 * x, x)
+
+
+leaky_relu.defvjp(lambda x: (leaky_relu(x),) * 2, lambda y, d: (jnp.where(y > 0, d, 0.1 * d),))

@@ -26,10 +26,10 @@ PAIR = "cifar10-automobile-deer", "cifar10-cat-dog"
 """Easy, and hard."""
 
 EXPLANATION = (
-    "Means over the seeds ± their standard deviation. Error and ece in percent, NLL in nats per image. A fixed depth is "
-    "the one that the rows held out prefer, seed by seed. AUROC: how well the entropy of the prediction tells the test "
-    "part from other images (0.5: not at all). Depth: its share of the uncertainty, in percent. The published numbers "
-    "are of other, larger networks, with all rows."
+    "Means over the seeds ± their standard deviation. Error and ece in percent, NLL in nats per image. A fixed depth "
+    "is the one that the rows held out prefer, seed by seed. AUROC: how well the entropy of the prediction tells the "
+    "test part from other images (0.5: not at all). Depth: its share of the uncertainty, in percent. The published "
+    "numbers are of other, larger networks, with all rows."
 )
 
 

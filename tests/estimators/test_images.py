@@ -55,9 +55,7 @@ def test_a_model_file_and_a_pickle_remember_the_shape(fitted, tmp_path):
     for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
         assert again.image_shape_ == (8, 8, 1)
         np.testing.assert_array_equal(again.predict_proba(X[TEST]), fitted.predict_proba(X[TEST]))
-        with pytest.raises(
-            InvalidArgumentError, match=r"`X` must be images \[rows, 8, 8, 1\], as .* got shape \(5, 64\)"
-        ):
+        with pytest.raises(InvalidArgumentError, match=r"`X` must be images \[rows, 8, 8, 1\], as .* shape \(5, 64\)"):
             again.predict(X[:5].reshape(5, 64))
 
 

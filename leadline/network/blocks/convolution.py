@@ -7,8 +7,8 @@ from jaxtyping import Array, Float, Key
 
 from leadline.backend.random import AnyKey, fold_in
 from leadline.network.blocks.base import Block
-from leadline.network.blocks.dense import leaky_relu
 from leadline.network.convolutions import (
+    KERNEL,
     GaussianConvolution,
     Images,
     Shape,
@@ -17,10 +17,7 @@ from leadline.network.convolutions import (
     pooled,
     stages_of,
 )
-from leadline.network.layers import Draw, GaussianLinear
-
-KERNEL = 3
-"""Side of a patch."""
+from leadline.network.layers import Draw, GaussianLinear, leaky_relu
 
 
 class Convolution(Block):

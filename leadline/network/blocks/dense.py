@@ -2,13 +2,11 @@
 
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from leadline.backend.random import AnyKey, fold_in
 from leadline.network.blocks.base import Block
-from leadline.network.layers import Draw, GaussianLinear
+from leadline.network.layers import Draw, GaussianLinear, leaky_relu
 
 
 class Dense(Block):
@@ -43,12 +41,3 @@ class Dense(Block):
     def check_sizes(self, stack: tuple[int, ...], n_in: int, width: int, n_outputs: int) -> None:
         self.layer.check_sizes(stack, width, n_in)
         self.head.check_sizes(stack, n_outputs, width)
-
-
-@jax.custom_vjp
-def leaky_relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """max(0.1 x, x). Its reverse pass needs the sign alone, which the output has too: nothing more is kept."""
-    return jnp.maximum(0.1 * x, x)
-
-
-leaky_relu.defvjp(lambda x: (leaky_relu(x),) * 2, lambda y, d: (jnp.where(y > 0, d, 0.1 * d),))

@@ -8,9 +8,8 @@ from jaxtyping import Array, Float, Key
 
 from leadline.backend.random import AnyKey, fold_in
 from leadline.network.blocks.base import Block
-from leadline.network.blocks.convolution import KERNEL
-from leadline.network.blocks.dense import leaky_relu
 from leadline.network.convolutions import (
+    KERNEL,
     GaussianConvolution,
     Images,
     Shape,
@@ -19,7 +18,7 @@ from leadline.network.convolutions import (
     stages_of,
     standardised,
 )
-from leadline.network.layers import Draw, GaussianLinear
+from leadline.network.layers import Draw, GaussianLinear, leaky_relu
 
 
 class ResidualUnit(eqx.Module):

@@ -1,5 +1,6 @@
 """How wide a trained network really is, and the smaller network that predicts the same."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from leadline._checks import InvalidArgumentError, check_positive
 from leadline.backend.compilation import jit_lightly
 from leadline.depth import FixedDepth
+from leadline.inference.free_energy import FreeEnergy
 from leadline.inference.model import Model
 from leadline.inference.predict import evaluate_free_energy, predict
 from leadline.network.blocks import Dense
@@ -126,10 +128,10 @@ def prune(
     """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
 
     Every layer keeps its strongest units, the same number in all layers and restarts, found by bisection; layers below
-    the support of q(L) go.
+    the support of q(L) go. Of layers that are not dense nothing else goes.
 
     Args:
-        models: the restarts of one fit, whose layers are dense: the tolerance is for their average.
+        models: the restarts of one fit: the tolerance is for their average.
         x: rows to compare predictions on.
         y: their targets, to evaluate the free energy.
         tolerance: on a class probability, or on a mean in predictive deviations.
@@ -156,14 +158,14 @@ def prune(
         >>> smaller.width <= 4, smaller.difference < 0.01
         (True, True)
     """
-    if not isinstance(models.network.first, Dense):
-        raise InvalidArgumentError(f"must have dense layers, got {type(models.network.first).__name__}.", "models")
     check_positive("tolerance", tolerance)
     free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
     before = free_energy(models)
     if most_probable_depth:
         mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
         models = eqx.tree_at(lambda m: m.depth_posterior, models, mode)
+    if not isinstance(models.network.first, Dense):
+        return _shortened(models, before, free_energy)
     strength, highest = _strengths(models)
     order = np.argsort(-np.asarray(strength), axis=-1)
     share = np.full(len(key), 1 / len(key)) if share is None else share
@@ -187,6 +189,18 @@ def prune(
     smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
     change = float(np.mean(np.asarray(free_energy(smaller).total - before.total)))
     return Pruning(smaller, width=wide, depth=highest, difference=found, free_energy_change=change)
+
+
+def _shortened(models: Model, before: FreeEnergy, free_energy: Callable[[Model], FreeEnergy]) -> Pruning:
+    """Without the layers below the support: what is left draws as it did, and predicts the same."""
+    depth = max(1, int(np.asarray(_highest(models)).max()))  # a network stores one layer at least
+    deeper = jax.tree.map(lambda a: a[:, :depth], models.network.deeper)
+    smaller = eqx.tree_at(lambda m: m.network.deeper, models, deeper)
+    change = float(np.mean(np.asarray(free_energy(smaller).total - before.total)))
+    return Pruning(smaller, width=models.network.width, depth=depth, difference=0.0, free_energy_change=change)
+
+
+_highest = jit_lightly(jax.vmap(lambda model: model.support()[1]))
 
 
 @jit_lightly

@@ -278,6 +278,7 @@ IMAGE = replace(
     batch_size=128,
     n_restarts=1,
     epochs=60,
+    n_samples=32,
 )
 """What estimators and studies take for blocks of images: one network, whose filters have hundreds of inputs each and
 start with less noise."""

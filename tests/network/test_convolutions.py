@@ -17,6 +17,7 @@ from leadline import (
     UnboundedNetwork,
     outputs_by_depth,
     predict,
+    prune,
     run_model,
     sample_weights,
     train,
@@ -195,6 +196,15 @@ def test_a_model_file_holds_it_and_refuses_other_sizes(network):
         wrong = eqx.tree_at(lambda m: m.network.first.layer, again, wrong)
         with pytest.raises((ValueError, TypeError, AttributeError)):
             check_fits_together(wrong)
+
+
+def test_pruning_takes_the_layers_that_are_not_used(network):
+    name, _ = network
+    model, keys = models(name, depth=1), jax.random.split(KEY, 1)
+    pruning = prune(model, X, np.arange(12) % 3, n_samples=2, key=keys)
+    assert (pruning.model.capacity, pruning.width, pruning.depth) == (1, 4, 1)
+    before, after = (predict(one, X, n_samples=2, key=keys) for one in (model, pruning.model))
+    np.testing.assert_array_equal(before, after)
 
 
 def test_columns_and_images_are_not_mistaken_for_each_other():

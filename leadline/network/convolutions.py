@@ -239,8 +239,8 @@ class Stages(eqx.Module):
 
 
 def stages_of(shape: Shape, width: int) -> list[int]:
-    """The channels of every stage but the first of which has half the sides of the one before, and twice its channels,
-    until the shorter side is `SMALLEST` at most; the last has `width`."""
+    """The channels of every stage. Each has half the sides of the one before and twice its channels, until the shorter
+    side is `SMALLEST` at most; the last has `width`."""
     side, n_halved = min(shape[:2]), 0
     while side > SMALLEST:
         side, n_halved = -(-side // 2), n_halved + 1

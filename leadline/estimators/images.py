@@ -26,7 +26,7 @@ def takes_images(block: Any) -> bool:
 
 def recipe_for(recipe: Any, block: Any) -> Any:
     """That of images where nobody has said another than that of tables, which is the default."""
-    return IMAGE.name if recipe == TABLE.name and takes_images(block) else recipe
+    return IMAGE.name if isinstance(recipe, str) and recipe == TABLE.name and takes_images(block) else recipe
 
 
 def learned(X: Any, block: Any) -> tuple[Any, Shape | None]:

@@ -64,7 +64,8 @@ class Settings:
     recipe: str | Recipe = option(
         "leadline",
         "leadline, table (restarts of several kinds, weighed by training rows held out; for tables), image (for blocks "
-        "that take images), published (the code behind the paper's figures) or written (the paper's text); in Python also a `Recipe`.",
+        "that take images), published (the code behind the paper's figures) or written (the paper's text); in Python "
+        "also a `Recipe`.",
     )
     temperature: float | Literal["auto"] | None = option(
         None,

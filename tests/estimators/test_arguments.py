@@ -27,6 +27,8 @@ WRONG = {
     "depth": [None, -1, 2.5, NAN, "wrong", "", True, SEVERAL, [1], (1, 2), {}, THING, 10**12],
     "block": [None, True, *NO_WORD],
     "recipe": [None, True, *NO_WORD],
+    "crop": [None, *NO_COUNT[1:]],
+    "flip": NO_FLAG,
     "early_stopping": NO_FLAG,
     "warm_start": NO_FLAG,
     "verbose": [None, -1, 2.5, NAN, "wrong", SEVERAL, [True], THING],

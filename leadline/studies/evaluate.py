@@ -126,13 +126,16 @@ def _beside(problem: Problem, restarts: together.Restarts, said: OfClasses | OfN
     """What is asked beyond the test part, where a problem has `others`."""
     if problem.others is None or not isinstance(said, OfClasses):
         return {}
-    x, y = _test(problem) if not isinstance(problem.validation, tuple) else problem.validation
-    chosen = restarts.moments(x)[np.arange(len(y)), y]
     uncertainty, entropy = restarts.uncertainty(_test(problem)[0]), restarts.models.likelihood.uncertainty
     inside = entropy(said.probabilities)
+    held_out = {}
+    if isinstance(problem.validation, tuple):
+        x, y = problem.validation
+        chosen = restarts.moments(x)[np.arange(len(y)), y]
+        held_out["validation_ll"] = float(np.log(np.maximum(chosen, np.finfo(np.float32).tiny)).mean())
     told = {name: auroc(inside, entropy(restarts.moments(rows))) for name, rows in problem.others.items()}
     return {
-        "validation_ll": float(np.log(np.maximum(chosen, np.finfo(np.float32).tiny)).mean()),
+        **held_out,
         "depth_share": float(uncertainty.depth.sum() / max(uncertainty.total.sum(), np.finfo(float).tiny)),
         "auroc": told,
     }

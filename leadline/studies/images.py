@@ -83,10 +83,15 @@ def _read(data: Path, source: str) -> dict[str, Images]:
 def _some(part: Images, kind: Kind, most: int | None, order: np.random.Generator | None = None) -> Images:
     """The classes of a set, by new numbers; at most so many rows."""
     images, labels = part
-    places = np.arange(len(labels)) if kind.classes is None else np.flatnonzero(np.isin(labels, kind.classes))
+    places = _places(labels, kind)
     places = (places if order is None else order.permutation(places))[:most]
     labels = labels[places].astype(int)
     return images[places], labels if kind.classes is None else np.searchsorted(kind.classes, labels)
+
+
+def _places(labels: np.ndarray, kind: Kind) -> np.ndarray:
+    """Of the images whose class is learned."""
+    return np.arange(len(labels)) if kind.classes is None else np.flatnonzero(np.isin(labels, kind.classes))
 
 
 def image_problem(data: Path, name: str, seed: int, rows: int | None = None, epochs: int | None = None) -> Problem:
@@ -239,7 +244,9 @@ class ImageSettings:
         """Trainings of another kind are not mixed in."""
         if row["name"] not in self.names:
             return
-        given = {"block": self.block, "width": self.width, "max_epochs": self.epochs or SETS[row["name"]].epochs}
+        kind = SETS[row["name"]]
+        given = {"block": self.block, "width": self.width, "max_epochs": self.epochs or kind.epochs}
+        given["n_rows"] = len(_places(_read(self.data, kind.source)["train"][1], kind)[: self.rows])
         for name, value in given.items():
             if row[name] != str(value):
                 raise InvalidArgumentError(

@@ -108,7 +108,7 @@ def test_a_set_that_is_not_there_is_said_before_anything_is_trained(tmp_path):
 def row(name="mnist", seed=1, depth="normal", accuracy=99.0, validation_ll=-0.1, depth_mean=1.5, seconds=60.0):
     given = dict.fromkeys(COLUMNS, 0.5) | {"name": name, "seed": seed, "depth": depth, "accuracy": accuracy}
     given |= {"validation_ll": validation_ll, "depth_mean": depth_mean, "seconds": seconds, "block": "convolution"}
-    return {column: str(value) for column, value in (given | {"width": 8, "max_epochs": 3}).items()}
+    return {column: str(value) for column, value in (given | {"width": 8, "max_epochs": 3, "n_rows": 90}).items()}
 
 
 @pytest.fixture
@@ -141,6 +141,11 @@ def test_an_ensemble_is_of_the_depth_that_held_out_rows_prefer(tables, sets):
 def test_tables_of_other_settings_are_refused(tables, sets):
     asked = ImageSettings(sets, names=("mnist",), grid=(0,), block="convolution", width=16, epochs=3)
     with pytest.raises(InvalidArgumentError, match=r"`out`: .* has runs of mnist with width 8, got 16; choose another"):
+        asked.sweep().missing(tables)
+    asked = ImageSettings(sets, names=("mnist",), grid=(0,), block="convolution", width=8, epochs=3, rows=50)
+    with pytest.raises(
+        InvalidArgumentError, match=r"`out`: .* has runs of mnist with n_rows 90, got 50; choose another"
+    ):
         asked.sweep().missing(tables)
 
 

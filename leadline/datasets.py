@@ -1,16 +1,35 @@
 """Data sets."""
 
+import gzip
+import math
 import os
+import struct
 import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_at_least, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
 from leadline.files.whole import open_text, reason
 
 NOISE_SCALE = 0.02
+
+IMAGE_SETS = ("mnist", "fashion-mnist", "cifar10")
+"""The names of those that `load_images` reads."""
+
+MOST_BYTES = 2**30
+"""That a file of images may hold: five times what the largest of these sets has."""
+
+_IDX_NAMES = "images-idx3-ubyte", "labels-idx1-ubyte"
+
+_IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+_CIFAR_IMAGE = 3 * 32 * 32
 
 
 def spiral(n: int, omega: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -100,3 +119,136 @@ def _whole(path: Path, end: int) -> np.ndarray:
     if len(wrong):
         raise InvalidArgumentError(f"`path`: {path} must hold whole numbers from 0 to {end - 1}, got {wrong[0]:g}.")
     return numbers.astype(int)
+
+
+def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
+    """What an IDX file holds: the format of MNIST and those like it, compressed (.gz) or not.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        An array of the type and the shape that its header names.
+    """
+    with _reading(path) as file:
+        zero, kind, n_axes = struct.unpack(">HBB", _exactly(file, 4))
+        if zero != 0 or kind not in _IDX_TYPES or not 1 <= n_axes <= 4:
+            raise ValueError("it is no IDX file")
+        shape = struct.unpack(f">{n_axes}I", _exactly(file, 4 * n_axes))
+        dtype = np.dtype(_IDX_TYPES[kind])
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes > MOST_BYTES:
+            raise ValueError(f"it says that it holds {n_bytes} bytes, more than {MOST_BYTES}")
+        numbers = np.frombuffer(_exactly(file, n_bytes), dtype).reshape(shape)
+        if file.read(1):
+            raise ValueError(f"it goes on after the {n_bytes} bytes that it says it holds")
+    return numbers.astype(dtype.newbyteorder("="))
+
+
+def load_idx(path: str | os.PathLike[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """MNIST, or a set like it, from its four IDX files: the parts `train` and `test`, each of images [rows, height,
+    width, 1] and their classes, as bytes.
+
+    Args:
+        path: a directory with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, compressed
+            (.gz) or not.
+
+    Returns:
+        Both parts.
+    """
+    parts = {}
+    for part, called in (("train", "train"), ("test", "t10k")):
+        files = [_found(path, f"{called}-{what}", (f"{called}-{what}.gz",)) for what in _IDX_NAMES]
+        images, labels = map(read_idx, files)
+        if images.ndim != 3 or images.dtype != np.uint8 or 0 in images.shape:
+            got = f"{images.dtype} of shape {images.shape}"
+            raise InvalidArgumentError(
+                f"`path`: {files[0]} must hold images of bytes [rows, height, width], got {got}."
+            )
+        if labels.shape != (len(images),) or labels.dtype != np.uint8:
+            got = f"{labels.dtype} of shape {labels.shape}"
+            raise InvalidArgumentError(
+                f"`path`: {files[1]} must hold a class for each of {len(images)} images, got {got}."
+            )
+        parts[part] = images[..., None], labels
+    return parts
+
+
+def load_cifar10(path: str | os.PathLike[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """CIFAR-10 from its binary batches: the parts `train` and `test`, each of images [rows, 32, 32, 3] and their
+    classes, as bytes.
+
+    Args:
+        path: a directory with `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, compressed (.gz) or not;
+            or one that has them in a folder `cifar-10-batches-bin`, as they are packed.
+
+    Returns:
+        Both parts.
+    """
+    inside = Path(path) / "cifar-10-batches-bin"
+    folder = inside if inside.is_dir() else Path(path)
+    names = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
+    parts = {}
+    for part, files in names.items():
+        batches = [_cifar_batch(_found(folder, name, (f"{name}.gz",))) for name in files]
+        images, labels = (np.concatenate(column) for column in zip(*batches, strict=True))
+        parts[part] = images, labels
+    return parts
+
+
+def load_images(path: str | os.PathLike[str], name: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """One of the sets of images, from a folder of its name.
+
+    Args:
+        path: the directory with the folders `mnist`, `fashion-mnist` and `cifar10`.
+        name: of the set.
+
+    Returns:
+        The parts `train` and `test`, each of images [rows, height, width, channels] and their classes, as bytes.
+    """
+    check_choice("name", name, IMAGE_SETS)
+    return (load_cifar10 if name == "cifar10" else load_idx)(Path(path) / name)
+
+
+def _cifar_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and classes: of each a byte for its class, then the red, the green and the blue of its places."""
+    with _reading(path) as file:
+        content = file.read(MOST_BYTES + 1)
+        n_rows, rest = divmod(len(content), 1 + _CIFAR_IMAGE)
+        if rest or not n_rows or len(content) > MOST_BYTES:
+            raise ValueError(f"{len(content)} bytes are no whole number of images with a class, of {1 + _CIFAR_IMAGE}")
+        rows = np.frombuffer(content, np.uint8).reshape(n_rows, -1)
+        labels = rows[:, 0].copy()
+        if labels.max() > 9:
+            raise ValueError(f"it has the class {labels.max()}, and there are those from 0 to 9")
+    return np.ascontiguousarray(rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), labels
+
+
+def _found(folder: str | os.PathLike[str], name: str, others: tuple[str, ...]) -> Path:
+    for one in (name, *others):
+        if (path := Path(folder) / one).exists():
+            return path
+    raise InvalidArgumentError(f"must be a directory with the file {name} (or {name}.gz), got {folder}.", "path")
+
+
+@contextmanager
+def _reading(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A file, decompressed if it is compressed; whatever is wrong with it becomes one sentence."""
+    try:
+        with open_text(path) as file:
+            compressed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            yield gzip.GzipFile(fileobj=file) if compressed else file
+    except (OSError, ValueError, EOFError, MemoryError, zlib.error) as error:
+        raise InvalidArgumentError(f"`path`: {path} cannot be read: {reason(error)}.") from error
+
+
+def _exactly(file: Any, n_bytes: int) -> bytes:
+    """So many bytes. They are asked for piece by piece: a header can say anything."""
+    pieces, left = [], n_bytes
+    while left and (piece := file.read(min(left, 2**20))):
+        pieces.append(piece)
+        left -= len(piece)
+    if left:
+        raise ValueError(f"it ends {left} bytes too early")
+    return b"".join(pieces)

@@ -42,6 +42,16 @@ def axes_or_new(ax: Axes | None) -> Axes:
     return pyplot.subplots(layout="constrained")[1]
 
 
+def pair_or_new(axes: tuple[Axes, Axes] | None) -> tuple[Axes, Axes]:
+    """The two axes to draw in, beside each other."""
+    if axes is not None:
+        return axes
+    from matplotlib import pyplot
+
+    left, right = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")[1]
+    return left, right
+
+
 def plot_depth(ax: Axes, pmf: np.ndarray, prior: np.ndarray | None = None) -> Axes:
     """q(L) as bars before the prior p(L), if there is one, over the depths that either gives more than one percent."""
     given = [pmf] if prior is None else [pmf, prior]

@@ -1,5 +1,6 @@
-"""The spiral against its definition."""
+"""The spiral against its definition, and files of tables and images against what was written."""
 
+import gzip
 import os
 import warnings
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 
 from leadline import InvalidArgumentError
-from leadline.datasets import load_uci, spiral, spiral_parts, uci_splits
+from leadline.datasets import load_cifar10, load_idx, load_images, load_uci, read_idx, spiral, spiral_parts, uci_splits
+
+RNG = np.random.default_rng(0)
 
 
 def test_points_lie_on_the_spiral_up_to_the_noise():
@@ -117,3 +120,118 @@ def test_a_split_is_the_rows_and_columns_that_the_files_name(tmp_path):
         load_uci(tmp_path, "boston", 0)
     with pytest.raises(InvalidArgumentError, match="`split` must be at most 0, got 1"):
         load_uci(tmp_path, "toy", 1)
+
+
+# Images
+
+
+def idx(array):
+    """The bytes of an IDX file."""
+    kind = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}[
+        array.dtype.name
+    ]
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes([0, 0, kind, array.ndim]) + sizes + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "float32", "float64"])
+def test_an_idx_file_is_what_was_written(dtype, tmp_path):
+    array = (100 * RNG.normal(size=(3, 4, 5))).astype(dtype)
+    for name, content in {"plain": idx(array), "packed.gz": gzip.compress(idx(array))}.items():
+        (tmp_path / name).write_bytes(content)
+        read = read_idx(tmp_path / name)
+        assert read.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(read, array)
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """A set like MNIST, its test part compressed."""
+    images, labels = RNG.integers(256, size=(5, 4, 3)).astype(np.uint8), np.arange(5, dtype=np.uint8)
+    for called, rows, ending, pack in (("train", 5, "", bytes), ("t10k", 2, ".gz", gzip.compress)):
+        (tmp_path / f"{called}-images-idx3-ubyte{ending}").write_bytes(pack(idx(images[:rows])))
+        (tmp_path / f"{called}-labels-idx1-ubyte{ending}").write_bytes(pack(idx(labels[:rows])))
+    return tmp_path, images, labels
+
+
+def test_a_set_of_digits_is_its_four_files(digits):
+    folder, images, labels = digits
+    parts = load_idx(folder)
+    for part, n in (("train", 5), ("test", 2)):
+        np.testing.assert_array_equal(parts[part][0], images[:n, :, :, None])
+        np.testing.assert_array_equal(parts[part][1], labels[:n])
+
+
+IMAGE = idx(np.zeros((5, 4, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "it ends 4 bytes too early"),
+        (b"\x89PNG", "it is no IDX file"),
+        (IMAGE[:-1], "it ends 1 bytes too early"),
+        (IMAGE + b"0", "it goes on after the 60 bytes that it says it holds"),
+        (bytes([0, 0, 8, 3]) + b"\xff" * 12, r"it says that it holds \d+ bytes, more than 1073741824"),
+        (bytes([0, 0, 8, 2]) + (2**15).to_bytes(4, "big") * 2, "it ends 1073741824 bytes too early"),
+        (bytes([0, 0, 8, 0]), "it is no IDX file"),
+        (gzip.compress(IMAGE)[:-9], "cannot be read"),
+        (gzip.compress(IMAGE)[:12] + b"\xff" * 30, "cannot be read"),
+        (gzip.compress(bytes(2**25)), "it is no IDX file"),
+        (idx(np.zeros((5, 12), np.uint8)), r"must hold images of bytes \[rows, height, width\], got uint8 of shape"),
+        (idx(np.zeros((5, 4, 3), np.float32)), "must hold images of bytes"),
+        (idx(np.zeros((4, 4, 3), np.uint8)), "must hold a class for each of 4 images, got uint8 of shape"),
+    ],
+)
+def test_a_damaged_idx_file_is_one_sentence(content, message, digits):
+    folder, _, _ = digits
+    (folder / "train-images-idx3-ubyte").write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=rf"^`path`: .*{message}.*\.$"):
+        load_idx(folder)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "holes", "nothing"])
+def test_what_is_no_file_of_images_is_not_waited_for(kind, digits):
+    folder, _, _ = digits
+    path = folder / "train-labels-idx1-ubyte"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "holes":
+        path.touch()
+        os.truncate(path, 2**40)
+    with pytest.raises(InvalidArgumentError, match=r"train-labels-idx1-ubyte (cannot be read|\(or )"):
+        load_idx(folder)
+
+
+def test_cifar_is_six_batches(tmp_path):
+    """Of each image its class, then the red, the green and the blue of its places, row by row."""
+    images = RNG.integers(256, size=(12, 32, 32, 3)).astype(np.uint8)
+    labels = (np.arange(12) % 10).astype(np.uint8)
+    rows = np.concatenate([labels[:, None], images.transpose(0, 3, 1, 2).reshape(12, -1)], axis=1)
+    folder = tmp_path / "cifar10" / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    for i in range(5):
+        (folder / f"data_batch_{i + 1}.bin").write_bytes(rows[2 * i : 2 * i + 2].tobytes())
+    (folder / "test_batch.bin.gz").write_bytes(gzip.compress(rows[10:].tobytes()))
+    parts = load_images(tmp_path, "cifar10")
+    for part, some in (("train", slice(10)), ("test", slice(10, None))):
+        np.testing.assert_array_equal(parts[part][0], images[some])
+        np.testing.assert_array_equal(parts[part][1], labels[some])
+    wrong = rows[:2].copy()
+    wrong[1, 0] = 10
+    for content, message in (
+        (rows[:2].tobytes()[:-1], "6145 bytes are no whole number of images with a class, of 3073"),
+        (b"", "0 bytes are no whole number of images"),
+        (wrong.tobytes(), "it has the class 10, and there are those from 0 to 9"),
+    ):
+        (folder / "data_batch_3.bin").write_bytes(content)
+        with pytest.raises(InvalidArgumentError, match=rf"data_batch_3.bin cannot be read: {message}"):
+            load_cifar10(folder)
+    (folder / "data_batch_3.bin").unlink()
+    with pytest.raises(InvalidArgumentError, match=r"^`path` must be a directory with the file data_batch_3.bin \(or"):
+        load_cifar10(folder)
+    with pytest.raises(InvalidArgumentError, match="`name` must be one of mnist, fashion-mnist, cifar10, got 'svhn'"):
+        load_images(tmp_path, "svhn")

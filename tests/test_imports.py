@@ -51,7 +51,7 @@ INSIDE = {
         *("loops", "kernels", ""),
     ],
     "depth": ["base", "truncation", "poisson", "normal", "matching", "*", ""],
-    "network": ["layers", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
+    "network": ["layers", "convolutions", "blocks.base", "blocks.*", "blocks", "unbounded", "known", ""],
     "likelihoods": ["mixture", "base", "numbers", "classes", "counting", "robust", "*", ""],
     "inference": [
         *(
@@ -75,13 +75,27 @@ INSIDE = {
         *("formats", "tables", "models", ""),
     ],
     "training": [
-        *("problem", "settings", "data", "pace", "optimiser", "state", "epochs", "native", "checkpoint", "devices"),
-        *("storage", "growth", "drawing", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
+        *(
+            "problem",
+            "settings",
+            "data",
+            "augmentation",
+            "pace",
+            "optimiser",
+            "state",
+            "epochs",
+            "native",
+            "checkpoint",
+            "devices",
+            "storage",
+        ),
+        *("growth", "drawing", "interruption", "bursts", "progress", "run", "trained", "loop", ""),
     ],
     "estimators": [
         "said",
         "encoder",
         "checks",
+        "images",
         "saving",
         "base",
         "shuffling",
@@ -92,10 +106,10 @@ INSIDE = {
         "loading",
     ],
     "studies": [
-        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
+        *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "images", "folds"),
         *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
     ],
-    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", ""],
+    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "images", "comparison", ""],
     "server": [
         *("guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch"),
         *("rules", "game", "film", "play", ""),

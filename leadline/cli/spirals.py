@@ -1,4 +1,4 @@
-"""Commands on public data: the paper's spirals, its figures, the UCI sets."""
+"""Commands on public data: the paper's spirals, its figures, the UCI sets, images."""
 
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -165,3 +165,55 @@ def uci(
             say(f"wrote {', '.join(f'{one}.csv' for one in depths)} to {out}")
             if comparison is not None:
                 say(f"wrote {comparison}: beside the published tables")
+
+
+@benchmarks.command()
+def images(
+    data: Annotated[
+        Path,
+        typer.Option(help="The directory of the sets: mnist, fashion-mnist, cifar10.", show_default=False),
+    ],
+    out: Out,
+    names: Annotated[str | None, typer.Option(help="Sets, with commas between. Default: all.")] = None,
+    depth: Annotated[str, typer.Option(help="Families of q(L), with commas between.")] = "normal",
+    grid: Annotated[
+        str, typer.Option(help="Fixed depths, with commas between: of Bayesian and of deterministic networks.")
+    ] = "0,1,2,4,8",
+    members: Annotated[
+        int, typer.Option(help="Deterministic networks of an ensemble, of the best fixed depth; 0: no ensemble.")
+    ] = 5,
+    seeds: Annotated[str, typer.Option(help="Like 1:4 or 1,2,3.")] = "1:4",
+    block: Annotated[str, typer.Option(help="convolution or residual-convolution.")] = "residual-convolution",
+    width: Annotated[int, typer.Option(help="Channels of the last stage.")] = 128,
+    epochs: Annotated[
+        int | None, typer.Option(help="Of each network. Default: 60 of MNIST, 100 of Fashion-MNIST, 200 of CIFAR-10.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Of training and test part, at most. Default: all.")] = None,
+    checkpoint_every: CheckpointEvery = EVERY,
+    quiet: Quiet = False,
+) -> None:
+    """Train on sets of images.
+
+    Networks that learn their depth, a grid of fixed depths, deterministic networks and an ensemble of them; their rows
+    are written as each is done, and comparison.md sets them beside published tables. Started again, the command goes on
+    where it was stopped. The defaults are meant for a large GPU.
+
+    Example: leadline benchmark images --data images --out results/images --names mnist --rows 2000 --width 16 --epochs
+    10 --seeds 1 --grid 0,2
+    """
+    from leadline.report.images import write_comparison
+    from leadline.studies.images import ImageSettings
+
+    several = [tuple(map(int, numbers_of(name, text) or ())) for name, text in (("grid", grid), ("seeds", seeds))]
+    how = {"grid": several[0], "seeds": several[1], "members": members, "block": block, "width": width}
+    depths = tuple(depth_of(one) for one in depth.split(","))
+    settings = ImageSettings(data, depths=depths, epochs=epochs, rows=rows, **how, **_given(names=names_of(names)))
+    with directory(out, [CHUNKS, "comparison.md"]):
+        done = _train(settings.sweep(), out, checkpoint_every, quiet)
+        ensembles = settings.ensembles(out) if done else None
+        done = done and (ensembles is None or _train(ensembles, out, checkpoint_every, quiet))
+        comparison = write_comparison(out)
+        if not done:
+            raise KeyboardInterrupt
+        if not quiet and comparison is not None:
+            say(f"wrote {comparison}: beside each other, and the published tables")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from leadline import plots
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
 from leadline._foreign import shown
-from leadline.backend.numerics import mean_and_scale
+from leadline.estimators import images
 from leadline.estimators.checks import (
     as_arguments,
     check_parameters,
@@ -115,6 +115,7 @@ class DepthEstimator(Options, BaseEstimator):
             seed: what decides the weights and the noise.
         """
         said = {one.name: getattr(self, name) for name, one in options("estimator").items()}
+        said["recipe"] = images.recipe_for(self.recipe, self.block)
         return Settings(**said, own_length=self.early_stopping, seed=seed)
 
     @property
@@ -125,7 +126,7 @@ class DepthEstimator(Options, BaseEstimator):
     @property
     def _recipe(self) -> Recipe:
         """By which it trains and predicts."""
-        return get_recipe(self.recipe).suited(self._likelihood)
+        return get_recipe(images.recipe_for(self.recipe, self.block)).suited(self._likelihood)
 
     def _checked_rows(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[np.ndarray, ...]:
         """Rows that count, and how much."""
@@ -134,6 +135,7 @@ class DepthEstimator(Options, BaseEstimator):
         check_targets(y, numbers=self._likelihood.kind == "numbers")
         check_sample_weight(sample_weight)
         warn_of_order(X, y=y, sample_weight=sample_weight)
+        X, self.image_shape_ = images.learned(X, self.block)
         if is_frame(X):
             return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
         with naming_text(X):
@@ -220,17 +222,17 @@ class DepthEstimator(Options, BaseEstimator):
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
-        warn_of_rows(x, y, about.get("classes"), encoded=self.encoder_ is not None)
+        warn_of_rows(x, y, about.get("classes"), encoded=self.encoder_ is not None or self.image_shape_ is not None)
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
-        units = Units(*mean_and_scale(x, weight))
+        units = Units(*images.scales(x, weight, self.image_shape_))
         if (scaling := likelihood.scaling(y, weight)) is not None:
             y_mean, y_scale = (part.tolist() if y.ndim == 1 else part for part in scaling)
             units = replace(units, y_mean=y_mean, y_scale=y_scale)
             y = units.targets(y)
         rows, likelihood = (units.inputs(x), y), likelihood.starting(y, weight)
         validation = self._held_out_share(likelihood) if self.early_stopping and len(x) > 1 else rows
-        return Problem(rows, validation, likelihood, weight, units=units, about=about)
+        return Problem(rows, validation, likelihood, weight, units=units, about=about, shape=self.image_shape_)
 
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
@@ -271,9 +273,10 @@ class DepthEstimator(Options, BaseEstimator):
         self.temperature_ = restarts.mean_of(self.restart_temperatures_)
         self.validation_nll_ = {str(t): float(nll[0]) for t, nll in trained.validation_nll.items()}
         self.interrupted_, self.fit_seconds_ = trained.interrupted, trained.seconds
-        self.depth_pmf_ = np.array(depth["depth_pmf"])
-        self.depth_mean_, self.depth_std_ = depth["depth_mean"], depth["depth_std"]
-        self.depth_mode_, self.depth_support_ = depth["depth_mode"], tuple(depth["depth_support"])
+        self.depth_pmf_, self.depth_support_ = np.array(depth["depth_pmf"]), tuple(depth["depth_support"])
+        self.depth_mean_, self.depth_std_, self.depth_mode_ = (
+            depth[f"depth_{what}"] for what in ("mean", "std", "mode")
+        )
         self.free_energy_, self.free_energy_terms_ = cost["free_energy"], cost["free_energy_terms"]
 
     @property
@@ -291,6 +294,7 @@ class DepthEstimator(Options, BaseEstimator):
     def _raw(self, X: Any) -> np.ndarray:
         """Rows to predict, in their own units."""
         check_is_fitted(self)
+        X = images.like_learned(X, self.image_shape_)
         if self.encoder_ is None:
             with naming_text(X):
                 return finite_array(validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False))
@@ -405,11 +409,7 @@ class DepthEstimator(Options, BaseEstimator):
             axes: two of them to draw in; new ones unless given.
         """
         check_is_fitted(self)
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = tuple(pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")[1])
-        return plots.plot_history(axes, self.history_)
+        return plots.plot_history(plots.pair_or_new(axes), self.history_)
 
 
 if DepthEstimator.__doc__:  # there are none with `python -OO`

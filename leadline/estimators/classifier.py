@@ -48,7 +48,8 @@ class DepthClassifier(ClassifierMixin, InspectedClasses):
     n_iter_ : the epochs done.
     interrupted_ : whether the training was ended before its time, by a callback or in the command line.
     fit_seconds_ : not in a model file.
-    n_features_in_ : columns of what it was fitted to.
+    n_features_in_ : columns of what it was fitted to; of images the numbers of one.
+    image_shape_ : height, width and channels of the images that it was fitted to; None of a table.
     feature_names_in_ : their names, where they have any.
     encoder_ : what turns frames into numbers; None where it was fitted to an array.
     validation_nll_ : for every temperature tried, where one was chosen.

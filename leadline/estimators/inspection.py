@@ -135,6 +135,8 @@ class Inspected(DepthEstimator):
     def _columns(self) -> tuple[list[str], list[slice]]:
         """The columns that it looks at, by name, and the numbers that each became."""
         check_is_fitted(self)
+        if self.image_shape_ is not None:
+            raise InvalidArgumentError("must have columns, and the model was fitted to images.", "X")
         if self.encoder_ is None:
             n = self.model_.network.n_inputs
             names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(n)])

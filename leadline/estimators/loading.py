@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from leadline._checks import InvalidArgumentError, check_integer
-from leadline.estimators import DepthClassifier, DepthRegressor
+from leadline.estimators import DepthClassifier, DepthRegressor, images
 from leadline.estimators.encoder import TableEncoder
 from leadline.files import models as modelfile
 from leadline.files.directories import MODEL, RECORD
@@ -97,6 +97,7 @@ def _rebuilt(config: dict[str, Any], tensors: modelfile.Tensors, path: Any) -> D
             raise ValueError(f"it has a {name!r}")  # what `fit` learns ends in an underscore
         setattr(estimator, name, np.array(value, _NAMES[name]) if name in _NAMES else value)
     estimator.depth_support_ = tuple(estimator.depth_support_)
+    estimator.image_shape_ = getattr(estimator, "image_shape_", None)  # an older version has no images
     history = {name: column for name, column in tensors.items() if name.startswith("history.")}
     estimator.history_ = History({name.removeprefix("history."): column for name, column in history.items()})
     estimator.model_ = modelfile.check_fits_together(modelfile.rebuild(config["model"], tensors))
@@ -144,6 +145,7 @@ def _check_fitted(estimator: DepthClassifier | DepthRegressor) -> None:
     if not isinstance(estimator.target_name_, str | None):
         raise TypeError(f"the target is called {estimator.target_name_!r}")
     get_recipe(estimator.recipe)  # which is checked
+    estimator.image_shape_ = images.check_shape(estimator.image_shape_, n_inputs, estimator.block)
     encoder = estimator.encoder_
     if encoder is not None and len(encoder.encoding_.features()) != n_inputs:
         raise ValueError("its table does not give the numbers that the network takes")

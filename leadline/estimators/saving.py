@@ -27,6 +27,8 @@ def model_file(estimator: Estimator) -> bytes:
             continue
         if isinstance(value, TableEncoder):
             fitted[name] = value.to_json()
+        elif name == "image_shape_":
+            fitted |= {} if value is None else {name: list(value)}
         elif isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
             tensors[name] = value
         elif isinstance(value, np.ndarray) and value.dtype.kind not in "OU":

@@ -76,6 +76,8 @@ def describe(module: eqx.Module, name: str, tensors: Tensors) -> dict[str, Any]:
         value, path = getattr(module, field.name), f"{name}.{field.name}"
         if isinstance(value, eqx.Module):
             fields[field.name] = describe(value, path, tensors)
+        elif isinstance(value, tuple) and value and all(isinstance(one, eqx.Module) for one in value):
+            fields[field.name] = {"modules": [describe(one, f"{path}.{i}", tensors) for i, one in enumerate(value)]}
         elif isinstance(value, jax.Array | np.ndarray):
             tensors[path] = np.asarray(value)
             fields[field.name] = {"tensor": path}
@@ -122,6 +124,8 @@ def rebuild(description: dict[str, Any], tensors: Tensors) -> Any:
         given = description["fields"][field.name]
         if "module" in given:
             value = rebuild(given, tensors)
+        elif "modules" in given:
+            value = tuple(rebuild(one, tensors) for one in given["modules"])
         elif "tensor" in given:
             value = on_device(tensors[given["tensor"]])
         else:

@@ -17,9 +17,12 @@ _HEAD = 1 << 16
 """Bytes in which a mark stands."""
 
 _BEGINNINGS = {
-    ".csv": (b"recipe,depth,", b"name,split,depth,", b"candidate,"),
+    ".csv": (b"recipe,depth,", b"name,split,depth,", b"name,seed,depth,", b"candidate,"),
     ".jsonl": (b'{"restart": 0, "epoch": ',),
-    ".md": (b"# Ours and the published numbers\n", b"# The UCI sets: ours beside the published\n"),
+    ".md": (
+        *(b"# Ours and the published numbers\n", b"# The UCI sets: ours beside the published\n"),
+        b"# Images: ours beside the published\n",
+    ),
 }
 _MARKS = {
     ".safetensors": (b'"leadline":',),

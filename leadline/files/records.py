@@ -49,6 +49,9 @@ class Record:
     learning_rate: float | None = None
     batch_size: int | None = None
     precision: str | None = None
+    crop: int | None = None
+    flip: bool | None = None
+    """How images were moved at random."""
     interrupted: bool | None = None
     """There, and true, only if training was ended before its time."""
     compile_seconds: float | None = None
@@ -87,6 +90,10 @@ class Record:
     """Of every row by noise, weights and depth: nats for classes, variances for numbers."""
     hardest: list[dict[str, Any]] | None = None
     """The most uncertain and the most surprising rows, and whether more data would help."""
+    depth_share: float | None = None
+    """Of the uncertainty of the test rows, all together."""
+    auroc: dict[str, float] | None = None
+    """How well the entropy tells the test rows from others, by what these are."""
     # The problem
     omega: float | None = None
     name: str | None = None
@@ -126,7 +133,8 @@ class Record:
 
     def row(self, columns: Sequence[str]) -> dict[str, Any]:
         """As a row of a table; the terms of the free energy have columns of their own."""
-        flat = {**self.to_json(), **(self.free_energy_terms or {})}
+        told = {f"auroc_{name}": value for name, value in (self.auroc or {}).items()}
+        flat = {**self.to_json(), **(self.free_energy_terms or {}), **told}
         flat["effective_width"] = json.dumps(self.effective_width)
         return {name: flat.get(name, "") for name in columns}
 

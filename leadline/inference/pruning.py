@@ -1,5 +1,6 @@
 """How wide a trained network really is, and the smaller network that predicts the same."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from leadline._checks import InvalidArgumentError, check_positive
 from leadline.backend.compilation import jit_lightly
 from leadline.depth import FixedDepth
+from leadline.inference.free_energy import FreeEnergy
 from leadline.inference.model import Model
 from leadline.inference.predict import evaluate_free_energy, predict
 from leadline.network.layers import GaussianLinear
@@ -129,10 +131,11 @@ def prune(
     """A narrower network whose predictions on x differ from the given one's by less than `tolerance`.
 
     Every layer keeps its strongest units, the same number in all layers and restarts, found by bisection; layers below
-    the support of q(L) go. Of a state that goes through all layers the same units are kept in all of them.
+    the support of q(L) go. Of a state that goes through all layers the same units are kept in all of them. Of blocks
+    whose units cannot be left out nothing else goes.
 
     Args:
-        models: the restarts of one fit, whose blocks are dense or residual: the tolerance is for their average.
+        models: the restarts of one fit: the tolerance is for their average.
         x: rows to compare predictions on.
         y: their targets, to evaluate the free energy.
         tolerance: on a class probability, or on a mean in predictive deviations.
@@ -159,15 +162,15 @@ def prune(
         >>> smaller.width <= 4, smaller.difference < 0.01
         (True, True)
     """
-    kind = type(models.network.first)
-    if kind.units is None:
-        raise InvalidArgumentError(f"must have blocks whose units can be left out, got {kind.__name__}.", "models")
     check_positive("tolerance", tolerance)
     free_energy = partial(evaluate_free_energy, x=x, y=y, key=key)
     before = free_energy(models)
     if most_probable_depth:
         mode = jax.vmap(lambda q: FixedDepth(q.pmf(models.capacity + 1).argmax()))(models.depth_posterior)
         models = eqx.tree_at(lambda m: m.depth_posterior, models, mode)
+    kind = type(models.network.first)
+    if kind.units is None:
+        return _shortened(models, before, free_energy)
     strength, highest = _strengths(models)
     strength = np.asarray(strength)
     if kind.units == "state":
@@ -194,6 +197,18 @@ def prune(
     smaller = _kept(models, jnp.asarray(order[..., :wide]), max(1, highest))  # a network stores one layer at least
     change = float(np.mean(np.asarray(free_energy(smaller).total - before.total)))
     return Pruning(smaller, width=wide, depth=highest, difference=found, free_energy_change=change)
+
+
+def _shortened(models: Model, before: FreeEnergy, free_energy: Callable[[Model], FreeEnergy]) -> Pruning:
+    """Without the layers below the support: what is left draws as it did, and predicts the same."""
+    depth = max(1, int(np.asarray(_highest(models)).max()))  # a network stores one layer at least
+    deeper = jax.tree.map(lambda a: a[:, :depth], models.network.deeper)
+    smaller = eqx.tree_at(lambda m: m.network.deeper, models, deeper)
+    change = float(np.mean(np.asarray(free_energy(smaller).total - before.total)))
+    return Pruning(smaller, width=models.network.width, depth=depth, difference=0.0, free_energy_change=change)
+
+
+_highest = jit_lightly(jax.vmap(lambda model: model.support()[1]))
 
 
 @jit_lightly

@@ -288,7 +288,21 @@ TABLE = replace(
 """What the estimators take: cold and warm networks, shallow and deep ones, four of each, and the rows decide. Chosen on
 the choosing half of the tables of docs/tables.md."""
 
-RECIPES = {recipe.name: recipe for recipe in (LEADLINE, TABLE, PUBLISHED, WRITTEN)}
+IMAGE = replace(
+    LEADLINE,
+    name="image",
+    temperature=0.05,
+    initial_scale=0.02,
+    learning_rate=0.002,
+    batch_size=128,
+    n_restarts=1,
+    epochs=60,
+    n_samples=32,
+)
+"""What estimators and studies take for blocks of images: one network, whose filters have hundreds of inputs each and
+start with less noise."""
+
+RECIPES = {recipe.name: recipe for recipe in (LEADLINE, TABLE, IMAGE, PUBLISHED, WRITTEN)}
 """The recipes by their names.
 
 Examples:

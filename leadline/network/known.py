@@ -121,7 +121,7 @@ def _check_parts(network: UnboundedNetwork) -> None:
 def check_weights(network: UnboundedNetwork, weights: Any, several: bool = False) -> None:
     """They must be those of one point of this network, or of several on a leading axis."""
     shapes = jax.tree.map(_shape, network, is_leaf=_is_linear)
-    expected = [shape for shape in jax.tree.leaves(shapes, is_leaf=lambda a: isinstance(a, tuple)) if shape]
+    expected = [shape for shape in jax.tree.leaves(shapes, is_leaf=_is_shape) if shape]
     got = [tuple(a.shape) for a in jax.tree.leaves(weights)]
     if several and got:
         expected = [(*got[0][:1], *shape) for shape in expected]
@@ -129,6 +129,10 @@ def check_weights(network: UnboundedNetwork, weights: Any, several: bool = False
         which = "with their axis of samples" if several else "one of them (for several there is `jax.vmap`)"
         must = f"must be as `sample_weights` draws them from this model, {which}, of shapes {expected}"
         raise InvalidArgumentError(f"{must}, got {got}.", "weights")
+
+
+def _is_shape(node: Any) -> bool:
+    return isinstance(node, tuple) and all(isinstance(size, int) for size in node)
 
 
 def _shape(node: Any) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """The unbounded network of eq. 2 and Figure 1: shared layers, and a head at every depth."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from leadline._registry import is_own
 from leadline.backend.device import backend
 from leadline.backend.loops import bounded_scan, choose
 from leadline.backend.random import AnyKey, fold_in
-from leadline.network.blocks import BLOCKS, Block
+from leadline.network.blocks import BLOCKS, Block, Shape
 from leadline.network.layers import Draw, GaussianLinear, Packable
 
 Readout = Callable[[PyTree, PyTree, Float[Array, "batch out"]], PyTree]
@@ -40,7 +41,7 @@ class UnboundedNetwork(Packable):
 
     def __init__(
         self,
-        n_inputs: int,
+        n_inputs: int | Shape,
         n_outputs: int,
         *,
         width: int = 32,
@@ -52,7 +53,7 @@ class UnboundedNetwork(Packable):
         """An untrained network.
 
         Args:
-            n_inputs: columns of x.
+            n_inputs: columns of x; for a block that takes images, their height, width and channels.
             n_outputs: numbers that a head puts out.
             width: units of a layer.
             capacity: hidden layers stored beyond the first.
@@ -60,11 +61,11 @@ class UnboundedNetwork(Packable):
             key: block l is drawn from it, folded with l: the same weights whenever the block is added.
             weights: how the weights start and what their prior is, in `GaussianLinear`'s own arguments.
         """
-        sizes = {"n_inputs": n_inputs, "width": width, "capacity": capacity, "n_outputs": n_outputs}
-        for name, size in sizes.items():
-            check_integer(name, size, 1)
         check_choice("block", block, BLOCKS)
         kind = BLOCKS[block]
+        check_inputs(kind, n_inputs)
+        for name, size in {"width": width, "capacity": capacity, "n_outputs": n_outputs}.items():
+            check_integer(name, size, 1)
         check_block(kind, n_inputs, width, n_outputs, **weights)
         self.first = kind.first(n_inputs, width, n_outputs, key=fold_in(key, 0), **weights)
         self.deeper = _draw(kind, (width, n_outputs), range(1, capacity + 1), key, **weights)
@@ -201,7 +202,19 @@ def _draw(kind: type[Block], sizes: tuple[int, int], depths: range, key: AnyKey,
     return eqx.filter_vmap(draw)(jax.vmap(partial(fold_in, key))(jnp.array(depths)))
 
 
-def check_block(kind: type[Block], n_inputs: int, width: int, n_outputs: int, **weights: Any) -> None:
+def check_inputs(kind: type[Block], n_inputs: int | Shape) -> None:
+    """Images for a block that takes such, and columns for the others."""
+    is_image = isinstance(n_inputs, tuple)
+    if kind.takes_images != is_image:
+        takes, size = ("images", " x ".join(map(str, n_inputs))) if is_image else ("columns", f"{n_inputs} columns")
+        raise InvalidArgumentError(
+            f"must be one that takes {takes}, got {kind.name or kind.__name__} for {size}.", "block"
+        )
+    for size in n_inputs if is_image else (n_inputs,):
+        check_integer("n_inputs", size, 1)
+
+
+def check_block(kind: type[Block], n_inputs: int | Shape, width: int, n_outputs: int, **weights: Any) -> None:
     """A block of one's own, by the shapes of what it does; nothing is computed.
 
     All layers beyond the first are walked by one loop, whose state cannot change its shape.
@@ -213,7 +226,7 @@ def check_block(kind: type[Block], n_inputs: int, width: int, n_outputs: int, **
         key = jax.random.key(0)
         first = kind.first(n_inputs, width, n_outputs, key=key, **weights)
         deeper = kind(width, width, n_outputs, key=key, **weights)
-        state, states, read = kind.enter(jnp.zeros((3, n_inputs))), [], []
+        state, states, read = kind.enter(jnp.zeros((3, math.prod(np.atleast_1d(n_inputs))))), [], []
         for block in (first, deeper):
             state = block.step(state, key=key, draw="local")
             states.append(state)

@@ -9,7 +9,7 @@ from leadline._checks import InvalidArgumentError, check_choice, check_integer, 
 from leadline.datasets import spiral_parts
 from leadline.depth import FAMILIES, Start
 from leadline.inference.native import log_masses_of
-from leadline.inference.recipes import RECIPES, Recipe
+from leadline.inference.recipes import IMAGE, RECIPES, Recipe
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.training import Problem, Settings
 
@@ -159,8 +159,8 @@ def _check_own(own: Any) -> None:
 
 
 def recipes() -> list[str]:
-    """Those that train one network."""
-    return [name for name, recipe in RECIPES.items() if not recipe.kinds]
+    """Those that train one network on points."""
+    return [name for name, recipe in RECIPES.items() if not recipe.kinds and recipe is not IMAGE]
 
 
 def depths() -> dict[str | int, str]:

@@ -17,7 +17,7 @@ from leadline.inference.predict import depth_masses, evaluate_free_energy, predi
 from leadline.inference.pruning import effective_widths
 from leadline.inference.recipes import get_recipe
 from leadline.judged import OF_CLASSES, OF_NUMBERS, OfClasses, OfNumbers
-from leadline.metrics import measured
+from leadline.metrics import areas, measured
 from leadline.training.loop import train
 from leadline.training.problem import Problem
 from leadline.training.run import Watch
@@ -72,6 +72,7 @@ def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = Fal
             "seconds": round(trained.seconds, 3),
             "compile_seconds": round(trained.compile_seconds, 3),
             "interrupted": trained.interrupted or None,
+            **_beside(problem, restarts, said),
             "validation_nll": {str(t): float(nll[i]) for t, nll in trained.validation_nll.items()} or None,
         }
         fits.append(Fit(make_record(trained.settings[i], said, own), restarts, problem, said))
@@ -119,6 +120,39 @@ def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(of_one, range(len(problems)), problems))
+
+
+def _beside(problem: Problem, restarts: together.Restarts, said: OfClasses | OfNumbers) -> dict[str, Any]:
+    """What is asked beyond the test part, where a problem has `others`."""
+    if problem.others is None or not isinstance(said, OfClasses):
+        return {}
+    uncertainty, entropy = restarts.uncertainty(_test(problem)[0]), restarts.models.likelihood.uncertainty
+    inside = entropy(said.probabilities)
+    held_out = {}
+    if isinstance(problem.validation, tuple):
+        x, y = problem.validation
+        chosen = restarts.moments(x)[np.arange(len(y)), y]
+        held_out["validation_ll"] = float(np.log(np.maximum(chosen, np.finfo(np.float32).tiny)).mean())
+    told = {name: auroc(inside, entropy(restarts.moments(rows))) for name, rows in problem.others.items()}
+    return {
+        **held_out,
+        "depth_share": float(uncertainty.depth.sum() / max(uncertainty.total.sum(), np.finfo(float).tiny)),
+        "auroc": told,
+    }
+
+
+def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
+    """How often, of two rows, that from outside has more of something than that from inside; ties count half.
+
+    Args:
+        inside: what the rows inside have.
+        outside: what the others have.
+
+    Returns:
+        The area under the ROC curve: 0.5 where nothing is told, 1 where all are.
+    """
+    is_inside = np.repeat([1, 0], [len(inside), len(outside)])
+    return float(areas(np.concatenate([inside, outside])[:, None], is_inside)[0][0])
 
 
 def _test(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """The models that a training starts from: their weights, p(L), q(L) and likelihoods, run by run."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from leadline.inference.recipes import Depth, Recipe, depth_distributions, get_r
 from leadline.inference.restarts import keys_of
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS
+from leadline.network.blocks import Shape as ImageShape
 from leadline.network.unbounded import UnboundedNetwork
 from leadline.training.growth import WEIGHTS, weights_of
 from leadline.training.settings import Settings
@@ -30,7 +32,7 @@ Shape = tuple[int, int, int]
 
 
 def init_models(
-    n_inputs: int,
+    n_inputs: int | ImageShape,
     likelihood: Likelihood,
     *,
     depth: Depth = "normal",
@@ -43,7 +45,7 @@ def init_models(
     """Untrained models, one per key, on a leading axis of runs.
 
     Args:
-        n_inputs: columns of x.
+        n_inputs: columns of x; of images, their height, width and channels.
         likelihood: of the targets.
         depth: as in `Settings`, and so are the next three.
         recipe: how the weights and q(L) start.
@@ -65,7 +67,8 @@ def init_models(
     recipe = get_recipe(recipe)
     prior, posterior = depth_distributions(depth, recipe)
     sizes = (n_inputs, likelihood.n_outputs)
-    capacity = capacity or first_capacity(n_inputs, width, likelihood.n_outputs, BLOCKS[block])
+    n_numbers = math.prod(n_inputs) if isinstance(n_inputs, tuple) else n_inputs
+    capacity = capacity or first_capacity(n_numbers, width, likelihood.n_outputs, BLOCKS[block])
     build = partial(UnboundedNetwork, *sizes, width=width, block=block, capacity=capacity, **weights_of(recipe))
     rest, n_runs = (likelihood, posterior, prior), key.shape[0]
     if isinstance(key, np.ndarray):
@@ -83,7 +86,7 @@ _init_models_quickly = jit_lightly(init_models)
 
 def draw_models(
     depths: list[Pair],
-    n_inputs: int,
+    n_inputs: int | ImageShape,
     likelihoods: list[Likelihood],
     *,
     words: np.ndarray,

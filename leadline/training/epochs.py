@@ -22,6 +22,7 @@ from leadline.inference.free_energy import terms_by_depth, terms_down_to
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import Estimate, over_draws
 from leadline.inference.recipes import Recipe
+from leadline.training.augmentation import Augmentation
 from leadline.training.data import Data, Part
 from leadline.training.optimiser import update
 from leadline.training.pace import Clock
@@ -37,7 +38,7 @@ MOST_SLOWED = 3
 """Times that a run may diverge."""
 
 # A run's random stream: its key, folded with what the draw is for, then with the epoch and the step.
-_ORDER, _NOISE, _VALIDATION = range(3)
+_ORDER, _NOISE, _VALIDATION, _AUGMENTATION = range(4)
 
 
 class History(eqx.Module):
@@ -90,6 +91,7 @@ class Plan(eqx.Module):
     batch_size: int = eqx.field(static=True)
     n_samples: int = eqx.field(static=True, default=1)
     """Draws of the noise behind a look at the validation part."""
+    augmentation: Augmentation | None = eqx.field(static=True, default=None)
     steps_per_epoch: int | None = eqx.field(static=True, default=None)
     """Where loops have to know their length; on a CPU a table of another size needs no other program."""
     sharing: Sharing | None = eqx.field(static=True, default=None)
@@ -174,6 +176,9 @@ def _train_epoch(state: TrainingState, plan: Plan, n_data: Float[Array, " runs"]
         rows = lax.dynamic_slice_in_dim(padded, start, batch_size, axis=1)
         x, y, weight = plan.take(rows)
         weight = weight * (start + jnp.arange(batch_size) < train.n_rows)
+        if plan.augmentation is not None:
+            draws = jax.vmap(fold_in, (0, None))(_stream(state.key, _AUGMENTATION, state.epoch), state.step)
+            x = jax.vmap(plan.augmentation)(x, draws)
         keys = jax.vmap(fold_in, (0, None))(_stream(state.key, _NOISE, state.epoch), state.step)
         share = plan.clock.at(state.epoch + state.step / n_steps)
         rate = slower * plan.learning_rate * plan.recipe.rate_factor(share)

@@ -26,6 +26,7 @@ from leadline.inference.restarts import keys_of, restart_keys
 from leadline.likelihoods import Likelihood
 from leadline.network.blocks import BLOCKS, Dense
 from leadline.training import native
+from leadline.training.augmentation import augmentation_of
 from leadline.training.checkpoint import last_checkpoint
 from leadline.training.data import make_parts, make_tables
 from leadline.training.devices import by_devices, shared_checkpoint, shared_plan
@@ -141,7 +142,8 @@ class Training:
         tables = make_tables(problems)
         check_likelihood(likelihood, tables[1].reshape(-1, *tables[1].shape[2:]))
         parts, held = make_parts(tables, problems, shape, seeds, held_out_together(recipe, likelihood, n_restarts))
-        n_inputs, n_rows = tables[0].shape[-1], int(parts["train"].n_rows)
+        augmentation = augmentation_of(common.crop, common.flip, problems[0].shape)
+        n_inputs, n_rows = problems[0].shape or tables[0].shape[-1], int(parts["train"].n_rows)
 
         words = np.concatenate([np.tile(restart_keys(seed, n_restarts), (len(temperatures), 1)) for seed in seeds])
         sizes = {"recipe": recipe, "block": common.block, "width": common.width}
@@ -178,6 +180,7 @@ class Training:
             recipe=recipe.compiled(),
             batch_size=batch_size,
             n_samples=4 if common.own_length else 1,
+            augmentation=augmentation,
             steps_per_epoch=None if backend().loops_are_dynamic else steps_per_epoch,
             sharing=shared,
             precision=common.precision,
@@ -289,6 +292,8 @@ def _one_for_each(
     shares = {"rows" if isinstance(one.validation, tuple) else one.validation for one in problems}
     if len(shares) > 1 or len({type(one.likelihood) for one in problems}) > 1:
         raise InvalidArgumentError("must all have one likelihood, and rows or one share to validate on.", "problem")
+    if len({one.shape for one in problems}) > 1:
+        raise InvalidArgumentError("must all have images of one shape, or none.", "problem")
     for one in given:
         if replace(one, depth=given[0].depth, seed=given[0].seed) != given[0]:
             raise InvalidArgumentError(f"may differ in depth and seed alone, got {given[0]} and {one}.", "settings")

@@ -1,11 +1,14 @@
 """What is to be learned: rows, and what kind of target they have."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from leadline._checks import InvalidArgumentError, check_integer
 from leadline.likelihoods import Likelihood
+from leadline.network.blocks import Shape
 
 Rows = tuple[Any, Any]
 """x [rows, in] and y [rows] or [rows, targets]."""
@@ -69,6 +72,10 @@ class Problem:
         test: rows to measure on, when all is done.
         units: of the rows, where they were standardised.
         about: what it is, under the record's names.
+        shape: of a row that is an image, flat: its height, width and channels.
+        others: rows of other kinds, by name, as the network takes them. A record then says how well the entropy tells
+            them from the test rows, how the rows that it is validated on are predicted, and what depth has of the
+            uncertainty.
 
     Examples:
         >>> import numpy as np
@@ -86,12 +93,32 @@ class Problem:
     test: Rows | None = None
     units: Units | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    shape: Shape | None = None
+    others: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.shape is not None:
+            check_shape(self.shape, self.train[0])
 
     @property
     def rows(self) -> tuple[Any, ...]:
         """All that training sees of it, as arrays."""
         given = (self.train, self.validation, self.weight)
-        return tuple(tuple(map(np.asarray, part)) if isinstance(part, tuple) else part for part in given)
+        rows = tuple(tuple(map(np.asarray, part)) if isinstance(part, tuple) else part for part in given)
+        return rows if self.shape is None else (*rows, self.shape)
+
+
+def check_shape(shape: Any, x: Any) -> None:
+    """Flat images of that shape."""
+    if not (isinstance(shape, tuple) and len(shape) == 3):
+        raise InvalidArgumentError(f"must be (height, width, channels), got {shape!r}.", "shape")
+    for size in shape:
+        check_integer("shape", size, 1)
+    if np.shape(x)[-1] != math.prod(shape):
+        got = f"got rows of {np.shape(x)[-1]} for {shape}"
+        raise InvalidArgumentError(
+            f"must give height times width times channels as the numbers of a row, {got}.", "shape"
+        )
 
 
 def added_in_units(problems: list[Problem], held: np.ndarray) -> dict[str, np.ndarray]:

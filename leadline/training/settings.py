@@ -6,7 +6,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_integer
+from leadline._checks import InvalidArgumentError, check_at_least, check_choice, check_flag, check_integer
 from leadline._identity import identity
 from leadline.backend.numerics import Precision
 from leadline.depth import FAMILIES
@@ -64,8 +64,9 @@ class Settings:
     width: int = option(32, "Units per hidden layer.", type=int)
     recipe: str | Recipe = option(
         "leadline",
-        "leadline, table (restarts of several kinds, weighed by training rows held out; for tables), "
-        "published (the code behind the paper's figures) or written (the paper's text); in Python also a `Recipe`.",
+        "leadline, table (restarts of several kinds, weighed by training rows held out; for tables), image (for blocks "
+        "that take images), published (the code behind the paper's figures) or written (the paper's text); in Python "
+        "also a `Recipe`.",
     )
     temperature: float | Literal["auto"] | None = option(
         None,
@@ -91,6 +92,12 @@ class Settings:
         "Of the factors of matrix products in training: float32, or bfloat16, for wide layers on a GPU. Sums, KL and "
         "predictions stay in single precision.",
     )
+    crop: int = option(
+        0,
+        "Pixels by which images are moved at random, up or down and left or right, each time that they are seen.",
+        doors=("estimator",),
+    )
+    flip: bool = option(False, "Whether images are mirrored left to right at random.", doors=("estimator",))
     own_length: bool = option(False, "Whether the validation likelihood decides the number of epochs.", doors=())
     seed: int = option(
         1,
@@ -130,6 +137,8 @@ class Settings:
         check_at_least("learning_rate", cast("float", full.learning_rate), 0)
         check_choice("block", self.block, BLOCKS)
         check_choice("precision", self.precision, get_args(Precision))
+        check_integer("crop", self.crop, 0)
+        check_flag("flip", self.flip)
         check_depth(self.depth, recipe)
         [*_, warmest] = check_temperature(full.temperature)
         return full if full.temperature == "auto" else replace(full, temperature=warmest)
@@ -158,7 +167,8 @@ class Settings:
             "seed",
         )
         depth = self.depth if isinstance(self.depth, str | int) else repr(self.depth)
-        return {"recipe": recipe, **{name: getattr(self, name) for name in names}, "depth": depth}
+        moved = {name: value for name in ("crop", "flip") if (value := getattr(self, name))}
+        return {"recipe": recipe, **{name: getattr(self, name) for name in names}, **moved, "depth": depth}
 
 
 if Settings.__doc__:  # there are none with `python -OO`

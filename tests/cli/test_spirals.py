@@ -183,7 +183,7 @@ def test_letters_that_the_terminal_does_not_know_stand_there_as_numbers(tmp_path
     [
         (["--omega", "-1"], "`omega` must be at least 0, got -1.0."),
         (["--epochs", "0"], "`epochs` must be a whole number of at least 1, got 0."),
-        (["--recipe", "secret"], "`recipe` must be one of leadline, table, published, written, got 'secret'."),
+        (["--recipe", "secret"], "`recipe` must be one of leadline, table, image, published, written, got 'secret'."),
         (["--depth", "gamma"], f"`depth` must be one of {', '.join(FAMILIES)}, a whole number of at least 0,"),
         (["--depth", "-2"], "`depth` must be a whole number of at least 0, got -2."),
         (["--width", "0"], "`width` must be a whole number of at least 1, got 0."),

@@ -28,6 +28,8 @@ WRONG = {
     "block": [None, True, *NO_WORD],
     "precision": [None, True, *NO_WORD],
     "recipe": [None, True, *NO_WORD],
+    "crop": [None, *NO_COUNT[1:]],
+    "flip": NO_FLAG,
     "early_stopping": NO_FLAG,
     "warm_start": NO_FLAG,
     "verbose": [None, -1, 2.5, NAN, "wrong", SEVERAL, [True], THING],

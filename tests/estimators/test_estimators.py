@@ -527,9 +527,9 @@ def test_wrong_arguments_get_one_sentence(clf, reg):
         "`width` must be a whole number of at least 1, got 0.": lambda: brief(width=0).fit(X, Y),
         "`validation_fraction` must lie between 0 and 1, got 1.5.": lambda: brief(validation_fraction=1.5).fit(X, Y),
         "`max_iter` must be a whole number of at least 1, got 0.": lambda: brief(max_iter=0).fit(X, Y),
-        "`recipe` must be one of leadline, table, published, written, got 'best'.": lambda: brief(recipe="best").fit(
-            X, Y
-        ),
+        "`recipe` must be one of leadline, table, image, published, written, got 'best'.": lambda: brief(
+            recipe="best"
+        ).fit(X, Y),
         "`learning_rate_init` must be at least 0, got -1.": lambda: brief(learning_rate_init=-1).fit(X, Y),
         "`batch_size` must be a whole number of at least 1, got 0.": lambda: brief(batch_size=0).fit(X, Y),
         "`y` must hold the classes [0, 1], got 7.": lambda: clf.plot_reliability(X, np.full(74, 7)),

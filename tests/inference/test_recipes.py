@@ -69,7 +69,7 @@ def test_depth_families_start_where_the_paper_starts(recipe):
     """Except that a normal q(L) of `leadline` starts shallow, where the network is cheap, and finds its way down."""
     prior, posterior = depth_distributions("normal", recipe)
     assert eqx.tree_equal(prior, NormalDepth(0.0, 1.15))
-    start = {"leadline": (1.0, 1.0), "table": (0.5, 0.4)}.get(recipe.name, (0.0, 1.8))
+    start = {"leadline": (1.0, 1.0), "image": (1.0, 1.0), "table": (0.5, 0.4)}.get(recipe.name, (0.0, 1.8))
     assert eqx.tree_equal(posterior, NormalDepth(*start, 0.025, 0.975, recipe.bounds))
     prior, posterior = depth_distributions("poisson", recipe)
     assert eqx.tree_equal(prior, PoissonDepth(0.5))

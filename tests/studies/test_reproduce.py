@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
         (["--omegas", "-1"], "`omegas` must be at least 0, got -1.0."),
         (["--runs", "0"], "`runs` must be a whole number of at least 1, got 0."),
         (["--depth", "deep"], f"`depth` must be one of {', '.join(FAMILIES)}, got 'deep'."),
-        (["--recipe", "secret"], "`recipe` must be one of leadline, table, published, written, got 'secret'."),
+        (["--recipe", "secret"], "`recipe` must be one of leadline, table, image, published, written, got 'secret'."),
     ],
 )
 def test_wrong_arguments_get_one_sentence(arguments, message, tmp_path, leadline_here):

@@ -391,7 +391,7 @@ def test_settings_that_have_no_finite_free_energy_are_refused():
         ({"epochs": 0}, "`epochs` must be a whole number of at least 1, got 0."),
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0."),
         ({"width": 0}, "`width` must be a whole number of at least 1, got 0."),
-        ({"recipe": "secret"}, "`recipe` must be one of leadline, table, published, written, got 'secret'."),
+        ({"recipe": "secret"}, "`recipe` must be one of leadline, table, image, published, written, got 'secret'."),
         ({"depth": "gamma"}, f"`depth` must be one of {', '.join(FAMILIES)}, a whole number"),
         ({"depth": -1}, "`depth` must be a whole number of at least 0, got -1."),
         ({"temperature": -1.0}, '`temperature` must be a number of at least 0 or "auto", got -1.0.'),

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from leadline._registry import Registry, is_own
 from leadline.backend.random import AnyKey
+from leadline.network.convolutions import Shape
 from leadline.network.layers import Draw, Packable
 
 BLOCKS = Registry("block")
@@ -25,7 +26,7 @@ class Block(Packable):
     is used at every depth from its own on, the other at its own alone. All blocks but the first have one shape.
 
     Args:
-        n_in: what the layer takes.
+        n_in: what the layer takes: so many numbers; of the first block of one that takes images, their `Shape`.
         width: its units.
         n_outputs: what the head puts out.
         key: of the weights at the start.
@@ -47,6 +48,8 @@ class Block(Packable):
     units: ClassVar[Units | None] = None
     """Whose units can be left out (`inference/pruning.py`), if any: those of every `layer`, or of the one `state` that
     all layers add to. Layer and head are then `GaussianLinear`s."""
+    takes_images: ClassVar[bool] = False
+    """Whether the rows that enter are images, whose `Shape` the first block is told."""
 
     parts: ClassVar[tuple[type, ...]] = ()
     """The modules that it is made of: a model file holds these."""
@@ -62,7 +65,7 @@ class Block(Packable):
             BLOCKS.data[cls.name] = cls
 
     @abc.abstractmethod
-    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
+    def __init__(self, n_in: int | Shape, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         """`weights` says how the weights start and what their prior is, in `GaussianLinear`'s own arguments."""
 
     @classmethod

@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,12 @@ class Job:
     """That of its row (`Sweep.key`)."""
     said: str = ""
     """What tells it from the others of its table, beside what its problem says, in words."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Columns of its row that its record does not have, or has otherwise."""
 
     def __reduce__(self) -> Any:
         """Pickled without what makes its problem, which travels by itself: once for all jobs that share it."""
-        return Job, (_none, self.settings, self.table, self.key, self.said)
+        return Job, (_none, self.settings, self.table, self.key, self.said, self.beside)
 
     @property
     def name(self) -> str:
@@ -254,8 +256,10 @@ class Trainer:
         records = [fit.record for fit in fits]
         if self.compiled_apart:
             records = [replace(one, seconds=round(one.seconds - (one.compile_seconds or 0.0), 3)) for one in records]
-        rows = [{name: str(value) for name, value in one.row(self.columns).items()} for one in records]
-        return Done(chunk, [chunk[i] for i in left], rows, time.perf_counter() - start, diverged)
+        jobs = [chunk[i] for i in left]
+        both = zip((one.row(self.columns) for one in records), jobs, strict=True)
+        rows = [{name: str(value) for name, value in {**row, **job.beside}.items()} for row, job in both]
+        return Done(chunk, jobs, rows, time.perf_counter() - start, diverged)
 
 
 def _makers(chunk: Chunk) -> list[Callable[[], Problem]]:

@@ -84,7 +84,7 @@ INSIDE = {
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "folds"),
         *("space", "search"),
-        *("inspection", "tables", "baselines", "others", "comparison", "compare", "trials", ""),
+        *("inspection", "tables", "baselines", "bouts", "others", "comparison", "compare", "trials", ""),
     ],
     "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "comparison", "search", ""],
     "server": [

@@ -84,8 +84,10 @@ def _of_choice(swept: Swept, ranking: Sequence[Ranked], name: str) -> Markup:
     if ticks is not None:
         ax.set_xticks(range(len(ticks)), [shown(one) or "auto" for one in ticks])
         ax.set_xlim(-0.5, len(ticks) - 0.5)
-    elif len(set(at)) > 2 and min(at) > 0 and max(at) / min(at) >= 50:
+    elif min(at) > 0 and max(at) / min(at) >= 20:
         ax.set_xscale("log")
+    elif len(set(at)) <= 6:
+        ax.set_xticks(sorted(set(at)))
     ax.set_xlabel(head(name))
     ax.set_ylabel(swept.measure.label)
     return as_svg(ax, f"by-{name}", f"{swept.measure.label} of all settings over {head(name)}.")

@@ -123,7 +123,9 @@ def _shape(problem: Problem) -> tuple[Any, ...]:
     """What problems must have in common to train side by side."""
     assert problem.test is not None
     rows = [np.shape(one) for one in (*problem.train, *problem.test)]
-    return rows, problem.weight is None, repr(problem.likelihood), repr(np.shape(problem.validation))
+    held_out = problem.validation
+    held_out = [np.shape(one) for one in held_out] if isinstance(held_out, tuple) else held_out
+    return rows, held_out, problem.weight is None, repr(problem.likelihood)
 
 
 def _alike(settings: Settings) -> str:

@@ -216,7 +216,7 @@ def _settings(asked: Asked) -> list[Settings]:
     check_entries("seeds", tuple(seeds))
     for one in seeds:
         check_integer("seeds", one, 0)
-    tried = every(choices, base) if asked.random is None else some(choices, asked.random, seeds[0], base)
+    tried = every(choices, base) if asked.random is None else some(choices, asked.random, int(seeds[0]), base)
     return [replace(one, seed=seed) for one in tried for seed in seeds]
 
 

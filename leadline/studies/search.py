@@ -187,8 +187,8 @@ class Swept:
         """
         import pandas
 
-        frame = pandas.DataFrame(self.rows, columns=[*self.plan.columns])
-        return frame.apply(_as_numbers)
+        rows = pandas.DataFrame(self.rows, columns=[*self.plan.columns])
+        return pandas.DataFrame({name: _as_numbers(rows[name]) for name in rows})
 
     @property
     def ranking(self) -> list[Ranked]:
@@ -228,8 +228,10 @@ def _as_numbers(column: Any) -> Any:
     """A column of text as numbers, where all that stands there are some."""
     import pandas
 
-    numbers = pandas.to_numeric(column.where(column != ""), errors="coerce")
-    return column if (numbers.isna() & (column != "")).any() else numbers
+    try:
+        return pandas.to_numeric(column.where(column != ""))
+    except ValueError:
+        return column
 
 
 def check_measure(plan: Plan, by: str | None) -> str:

@@ -74,7 +74,8 @@ def every(choices: Choices, base: Settings | None = None) -> list[Settings]:
     for name, one in choices.items():
         if isinstance(one, Range):
             raise InvalidArgumentError("must be a list where nothing is drawn; give `random` for a range.", name)
-    return [_made(base, choices, values) for values in product(*choices.values())]  # pyright: ignore[reportArgumentType]
+    lists: Any = choices.values()
+    return [_made(base, choices, values) for values in product(*lists)]
 
 
 def some(choices: Choices, n: int, seed: int, base: Settings | None = None) -> list[Settings]:
@@ -92,7 +93,9 @@ def some(choices: Choices, n: int, seed: int, base: Settings | None = None) -> l
         return every(choices, base)
     rng, drawn = np.random.default_rng(seed), dict[tuple[Any, ...], None]()
     for _ in range(100 * n):  # ranges of whole numbers may have fewer
-        each = (one.draw(rng) if isinstance(one, Range) else one[rng.integers(len(one))] for one in choices.values())
+        each = (
+            one.draw(rng) if isinstance(one, Range) else one[int(rng.integers(len(one)))] for one in choices.values()
+        )
         drawn[tuple(each)] = None
         if len(drawn) == n:
             break

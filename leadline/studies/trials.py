@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from leadline.estimators.encoder import TableEncoder
 from leadline.files.formats import TableFormat
@@ -47,14 +50,14 @@ class TableTrials:
 
     def best_model(self, settings: Settings) -> bytes:
         """A model file of all rows, with such settings."""
-        every = range(len(self.parts.x))
+        every = np.arange(len(self.parts.x))
         return self._maker(settings, every).fit(*self._rows(every)).model_file()
 
-    def _maker(self, settings: Settings, rows: Sequence[int]) -> Estimator:
+    def _maker(self, settings: Settings, rows: np.ndarray) -> Estimator:
         encoding = relearned(self.fmt.encoding, self.parts.x.iloc[rows])
         return self.make(settings, encoder=TableEncoder.of(encoding, [*self.parts.x.columns]))
 
-    def _rows(self, rows: Sequence[int]) -> tuple:
+    def _rows(self, rows: np.ndarray) -> tuple[Any, Any, Any]:
         import pandas
 
         weight = None if self.parts.weight is None else self.parts.weight[rows]

@@ -243,12 +243,13 @@ class _Flight:
 
     def _came_of(self, task: Any, i: int) -> Any:
         import ray
+        from ray import exceptions
 
         try:
             came, notes = ray.get(task)
-        except ray.exceptions.TaskCancelledError:
+        except exceptions.TaskCancelledError:
             return None
-        except ray.exceptions.RayError as error:
+        except exceptions.RayError as error:
             why = getattr(error, "cause", None) or error
             first = str(why).strip().partition("\n")[0]
             return Failed(self.chunks[i], f"{type(why).__name__}: {first}")
@@ -259,11 +260,13 @@ class _Flight:
     def _hear(self) -> None:
         """Pass on what workers have said, if the one who collects it has answered."""
         import ray
+        from ray import exceptions
 
-        with suppress(ray.exceptions.RayError):  # its node died: it comes again, on another
+        with suppress(exceptions.RayError):  # its node died: it comes again, on another
             if self.asked is not None and ray.wait([self.asked], timeout=0)[0]:
                 answer, self.asked = self.asked, None
-                for i, (share, who) in ray.get(answer).items():
+                said: Any = ray.get(answer)
+                for i, (share, who) in said.items():
                     if i in self.under_way.values():
                         self.work.report(i, share, who)
             if self.asked is None:
@@ -283,10 +286,11 @@ class _Flight:
     def cancel(self) -> None:
         """Tasks that have not begun never do; the others hear Ctrl-C."""
         import ray
+        from ray import exceptions
 
         self.begun = len(self.chunks)
         for task in self.under_way:
-            with suppress(ray.exceptions.RayError):
+            with suppress(exceptions.RayError):
                 ray.cancel(task)
 
 
@@ -361,13 +365,14 @@ def _differing(there: dict[str, str], here: dict[str, str]) -> str:
 def _check_nodes() -> None:
     """Refuse a cluster whose nodes have other versions than there are here, before anything is trained."""
     import ray
+    from ray import exceptions
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here, ask = _versions(PACKAGES), ray.remote(_reader())
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     for node, address in nodes.items():
         there = ask.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
-        with suppress(ray.exceptions.RayError):  # it has gone meanwhile; workers look again
+        with suppress(exceptions.RayError):  # it has gone meanwhile; workers look again
             if wrong := _differing(ray.get(there.remote(PACKAGES)), here):
                 raise InvalidArgumentError(
                     f"must be a cluster with the versions that are here, and node {address} has {wrong}.", "on"

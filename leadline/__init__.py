@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from leadline.network.unbounded import UnboundedNetwork
     from leadline.studies.compare import compare
     from leadline.studies.comparison import Comparison
+    from leadline.studies.runners.ray import RayRunner
+    from leadline.studies.search import Swept, sweep
     from leadline.training import (
         Problem,
         Settings,
@@ -84,6 +86,8 @@ _PLACES = {
     "network.unbounded": "UnboundedNetwork",
     "studies.compare": "compare",
     "studies.comparison": "Comparison",
+    "studies.runners.ray": "RayRunner",
+    "studies.search": "Swept sweep",
     "training.bursts": "Progress",
     "training": "Problem Settings Trained Training TrainingDivergedError Units Watch grow init_models train",
 }

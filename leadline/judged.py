@@ -17,18 +17,14 @@ class OfClasses(NamedTuple):
     y: np.ndarray
     """The right classes, by number; `UNKNOWN` where it is another."""
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Of the measures that judge it."""
-        return ("classes",)
+    kinds = ("classes",)
+    """Of the measures that judge it."""
 
 
 class OfRanks(OfClasses):
     """The same of classes that are in the order of their numbers."""
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("classes", "ranks")
+    kinds = ("classes", "ranks")
 
 
 class OfNumbers(NamedTuple):
@@ -48,10 +44,8 @@ class OfNumbers(NamedTuple):
     at: np.ndarray | None = None
     """Of a count, how probable less was, and how probable no more."""
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Of the measures that judge it."""
-        return ("numbers",)
+    kinds = ("numbers",)
+    """Of the measures that judge it."""
 
     @classmethod
     def of_units(cls, said: np.ndarray, y: np.ndarray, scale: Any) -> "OfNumbers":
@@ -64,9 +58,7 @@ class OfNumbers(NamedTuple):
 class OfCounts(OfNumbers):
     """What is said of counts; `level` is that of the smallest central interval that holds the target."""
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("numbers", "counts")
+    kinds = ("numbers", "counts")
 
     @classmethod
     def of_units(cls, said: np.ndarray, y: np.ndarray, scale: Any) -> "OfCounts":

@@ -107,14 +107,17 @@ INSIDE = {
     ],
     "studies": [
         *("evaluate", "spiral", "runners.base", "runners.*", "runners", "sweep", "reproduce", "uci", "images", "folds"),
-        *("inspection", "tables", "baselines", "others", "comparison", "compare", ""),
+        *("space", "search"),
+        *("inspection", "tables", "baselines", "bouts", "others", "comparison", "compare", "trials", ""),
     ],
-    "report": ["words", "web", "pictures", "page", "summary", "reproduction", "uci", "images", "comparison", ""],
+    "report": [
+        *("words", "web", "pictures", "page", "summary", "reproduction", "uci", "images", "comparison", "search", ""),
+    ],
     "server": [
         *("guard", "events", "app", "places", "tails", "curves", "runs", "regions", "watch"),
         *("rules", "game", "film", "play", ""),
     ],
-    "cli": ["streams", "app", "options", "pages", "spirals", "tables", "compare", "predictions", ""],
+    "cli": ["streams", "app", "options", "pages", "spirals", "tables", "compare", "sweeps", "predictions", ""],
 }
 """The modules of a room, from its top; `*` is any other of a folder of parts, which know nothing of each other."""
 

@@ -14,6 +14,9 @@ from leadline.backend.native import library
 from leadline.backend.numerics import rounds_factors
 from leadline.backend.sharding import rows_are_split, sharing
 
+NETWORK_BYTES = 2 * 2**20
+"""Of the memory of a GPU, for one of many networks that train in one program."""
+
 MOST_UNITS = 64
 """Wider layers do not fit into the registers of a kernel's program."""
 
@@ -45,7 +48,8 @@ class Backend:
 
     @property
     def networks_at_once(self) -> int:
-        """Networks that are best trained in one program; on a GPU some 2 MB each, on a CPU a core has enough of one."""
+        """Networks that are best trained in one program; on a GPU some `NETWORK_BYTES` each, on a CPU a core has
+        enough of one."""
         return self.n_devices * (1 if self.platform == "cpu" else 2048)
 
     def kernels_fit(self, n_inputs: int, width: int, n_outputs: int) -> bool:
@@ -113,6 +117,13 @@ def missing() -> str | None:
 def device_name() -> str:
     """Of the device, for a record."""
     return _device().device_kind
+
+
+def networks_that_fit() -> int:
+    """Of those that are best trained in one program, as many as half of the device's memory has room for."""
+    memory = (_device().memory_stats() or {}).get("bytes_limit")
+    most = backend().networks_at_once
+    return most if memory is None else max(1, min(most, memory // (2 * NETWORK_BYTES)))
 
 
 def n_cores() -> int:

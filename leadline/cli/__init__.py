@@ -22,7 +22,7 @@ def main() -> None:
         print(_LOADING, end="\r", file=sys.stderr, flush=True)
     try:
         with warnings.catch_warnings(record=True) as early:  # what is said meanwhile is shown as all else
-            from leadline.cli import compare, pages, predictions, spirals, tables  # noqa: F401  # they hang themselves on the app
+            from leadline.cli import compare, pages, predictions, spirals, sweeps, tables  # noqa: F401  # they hang themselves on the app
             from leadline.cli.app import run
             from leadline.training.interruption import ending_like_ctrl_c
     except KeyboardInterrupt:

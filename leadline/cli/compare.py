@@ -15,13 +15,14 @@ import typer
 from leadline._checks import InvalidArgumentError, check_choice, check_entries
 from leadline._foreign import some
 from leadline.cli.app import app, ending, say
-from leadline.cli.options import Quiet, Reads, depth_of, names_of, number_of, takes_reads, takes_settings
+from leadline.cli.options import On, Quiet, Reads, depth_of, names_of, number_of, takes_reads, takes_settings
 from leadline.cli.tables import ClassWeight, Kind, Noise, OwnLikelihood, Table, Target, read_parts, task_of
 from leadline.files.directories import output, put_results
 from leadline.inference.recipes import TABLE
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.baselines import BASELINES
 from leadline.studies.comparison import WIDE, Comparison
+from leadline.studies.runners import runner_on
 from leadline.training.settings import Settings
 
 if TYPE_CHECKING:  # it brings scikit-learn
@@ -59,6 +60,7 @@ def compare(
     noise: Noise = "auto",
     class_weight: ClassWeight = None,
     task: Kind = "auto",
+    on: On = "local",
     quiet: Quiet = False,
 ) -> None:
     """Set ours beside what else one would use.
@@ -69,7 +71,7 @@ def compare(
     Examples: leadline compare wine.csv --target cultivar --out runs/compared; leadline compare wine.csv --target
     cultivar --against none --depth normal,poisson,2 --temperature 0.15,1 --test 0.2
     """
-    others, ours = _others(against, test), _ours(settings, depth, temperature)
+    others, ours, runner = _others(against, test), _ours(settings, depth, temperature), runner_on(on)
     for one in ours.values():
         one.resolved(CategoricalLikelihood)  # what is wrong is said before the table is read
     if out is not None and (out / NAMES[0]).exists() and not force:
@@ -94,7 +96,7 @@ def compare(
     about = {"name": table.name, "target": fmt.target, "seed": settings.seed}
     with nullcontext() if out is None else output(out, None, None, NAMES):
         with ending(lambda: _cut_off(contest)), naming_cells(), nullcontext() if quiet else CandidateLine() as line:
-            contest.run(line)
+            contest.run(line, runner)
         comparison = contest.comparison(**about)
         assert comparison is not None
         if out is None or not quiet:

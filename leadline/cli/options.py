@@ -35,6 +35,13 @@ CheckpointEvery = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a finished record.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
 Out = Annotated[Path, typer.Option(help="Where what is made goes.", show_default=False)]
+On = Annotated[
+    str,
+    typer.Option(
+        help="Where it is trained: local (this process), cores (a run per core), ray (Ray on this machine), "
+        "ray://HOST:PORT (a cluster), auto (the cluster around this job)."
+    ),
+]
 Sep = Annotated[
     str | None,
     typer.Option(help="What separates the cells of a text: , ; | tab or space. Default: what the first lines show."),

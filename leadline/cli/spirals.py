@@ -11,13 +11,14 @@ from rich.console import Console
 from leadline._checks import InvalidArgumentError
 from leadline.callbacks import JsonLines
 from leadline.cli.app import app, conclude, directory, say, say_what_is_begun
-from leadline.cli.options import CheckpointEvery, Force, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
+from leadline.cli.options import CheckpointEvery, Force, On, Out, Quiet, depth_of, names_of, numbers_of, takes_settings
 from leadline.files.checkpoints import EVERY
 from leadline.files.directories import RECORD
 from leadline.files.lines import METRICS
 from leadline.files.ours import is_ours
 from leadline.likelihoods import CategoricalLikelihood
 from leadline.studies.evaluate import run_fits
+from leadline.studies.runners import Runner, runner_on
 from leadline.studies.sweep import CHUNKS, Sweep
 from leadline.training.progress import GridLine, ProgressLine
 from leadline.training.run import Watch
@@ -80,6 +81,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: published, one run at 5, 10, .. 30; minutes on a CPU.")
     ] = False,
+    on: On = "local",
     checkpoint_every: CheckpointEvery = EVERY,
     quiet: Quiet = False,
 ) -> None:
@@ -97,9 +99,9 @@ def reproduce(
 
     speeds, chosen = numbers_of("omegas", omegas), {"recipes": names_of(recipe), "depths": names_of(depth)}
     given = _given(**chosen, omegas=speeds, runs=runs, epochs=epochs)
-    grid = replace(QUICK if quick else Grid(), **given)
+    grid, runner = replace(QUICK if quick else Grid(), **given), runner_on(on)
     with directory(out, [CHUNKS, *names(grid)]):
-        if not _train(grid.sweep(), out, checkpoint_every, quiet):
+        if not train_sweep(grid.sweep(), out, runner, checkpoint_every, quiet):
             raise KeyboardInterrupt
         with nullcontext() if quiet else Console(stderr=True).status("drawing ..."):
             written = write_comparison(grid, out)
@@ -111,13 +113,13 @@ def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _train(sweep: Sweep, out: Path, checkpoint_every: float, quiet: bool) -> bool:
+def train_sweep(sweep: Sweep, out: Path, runner: Runner | None, checkpoint_every: float, quiet: bool) -> bool:
     """What is left of a sweep; whether all is done."""
     n_left, n_all = sum(map(len, sweep.missing(out))), len(sweep.jobs)
     if not quiet:
         say(f"{n_all} runs, {n_all - n_left} of them done already, {n_left} to train")
     with nullcontext() if quiet or not n_left else GridLine() as line:
-        return sweep.run(out, line, checkpoint_every)
+        return sweep.run(out, line, checkpoint_every, runner)
 
 
 benchmarks = typer.Typer(help="Train on public data and write tables to compare.", no_args_is_help=True)
@@ -140,6 +142,7 @@ def uci(
         int | None,
         typer.Option(help="At most, of each network. Default: 5,000, or 62,500 steps (fixed depth: 50,000)."),
     ] = None,
+    on: On = "local",
     checkpoint_every: CheckpointEvery = EVERY,
     quiet: Quiet = False,
 ) -> None:
@@ -155,9 +158,9 @@ def uci(
 
     depths, some = tuple(depth_of(one) for one in depth.split(",")), numbers_of("splits", splits)
     given = _given(names=names_of(names), splits=some and tuple(map(int, some)))
-    settings = UciSettings(data, depths=depths, epochs=epochs, **given)
+    settings, runner = UciSettings(data, depths=depths, epochs=epochs, **given), runner_on(on)
     with directory(out, [CHUNKS, "comparison.md"]):
-        done = _train(settings.sweep(), out, checkpoint_every, quiet)
+        done = train_sweep(settings.sweep(), out, runner, checkpoint_every, quiet)
         comparison = write_comparison(out)
         if not done:
             raise KeyboardInterrupt

@@ -173,6 +173,18 @@ def _new_part(folder: Path, mode: int) -> tuple[Path, BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def marked(folder: Path) -> Iterator[str]:
+    """The name of an empty file in a directory while it lasts: who finds it sees the same directory. What a killed
+    process leaves of it is cleared away like a part of a file."""
+    part, file = _new_part(folder, 0o666)
+    try:
+        with file:
+            yield part.name
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _locked(handle: int) -> bool | None:
     """Whether the file is locked by us now; None where files cannot be."""
     if fcntl is None:

@@ -24,9 +24,11 @@ from leadline.inference.predict import evaluate_free_energy
 from leadline.inference.restarts import evaluation_keys
 from leadline.judged import UNKNOWN, OfClasses, OfNumbers
 from leadline.studies.baselines import BASELINES, baseline
+from leadline.studies.bouts import fight
 from leadline.studies.comparison import Comparison, measured, parts_of
 from leadline.studies.folds import Fold, cross_validation, kept_apart
 from leadline.studies.others import say_classes, say_counts, say_numbers
+from leadline.studies.runners import Runner
 from leadline.training.progress import CandidateLine
 
 Teller = Callable[[int, int, str, float | None], None]
@@ -81,9 +83,12 @@ class Contest:
             if not suits or (self.task == "classification" and not hasattr(one, "predict_proba")):
                 raise InvalidArgumentError(f"must be {must}, got {shown(repr(one))} as {name}.", "candidates")
 
-    def run(self, tell: Teller | None = None) -> None:
-        """Train and measure all of them, fold by fold. One that fails is not tried again, and its error is kept; that
-        of the first, beside whom the others are set, is raised."""
+    def run(self, tell: Teller | None = None, runner: Runner | None = None) -> None:
+        """Train and measure all of them, fold by fold, or all at a time by a runner. One that fails is not tried again,
+        and its error is kept; that of the first, beside whom the others are set, is raised."""
+        if runner is not None:
+            fight(self, runner, tell)
+            return
         first = next(iter(self.candidates))
         for i, (train, kept) in enumerate(self.folds):
             x, x_kept, columns = self._encoded(train, kept)
@@ -100,6 +105,15 @@ class Contest:
                     if name == first:
                         raise
                     self.failures[name] = f"{type(error).__name__}: {shown(str(error).strip())}"
+
+    def measured_in(self, fold: int, name: str, watch: Any = None) -> Outcome:
+        """A candidate in a fold. `watch` is told of every epoch of one of ours, and ends it by True."""
+        train, kept = self.folds[fold]
+        x, x_kept, columns = self._encoded(train, kept)
+        try:
+            return self._outcome(name, x, self.y[train], x_kept, self.y[kept], watch)
+        except NoPredictionError as error:
+            raise _of_table(error, kept, columns) from error
 
     def _encoded(self, train: np.ndarray, kept: np.ndarray) -> tuple[Any, Any, list[str]]:
         """The rows to train on and to measure on, as candidates take them, and the names of their columns."""
@@ -119,10 +133,12 @@ class Contest:
         begun = names.index(name) if name in names else 0
         return sum(seconds) * (len(self.folds) - fold) - sum(seconds[:begun])
 
-    def _outcome(self, name: str, x: Any, y: np.ndarray, x_kept: Any, y_kept: np.ndarray) -> Outcome:
+    def _outcome(self, name: str, x: Any, y: np.ndarray, x_kept: Any, y_kept: np.ndarray, watch: Any = None) -> Outcome:
         estimator: Any = clone(self.candidates[name])
         start = time.perf_counter()
         is_ours = isinstance(estimator, DepthClassifier | DepthRegressor)
+        if is_ours and watch is not None and estimator.callback is None:
+            estimator.callback = watch
         of_numbers = say_counts if self.counts else say_numbers
         say = say_ours if is_ours else say_classes if self.task == "classification" else of_numbers
         with self._noting(ConvergenceWarning, f"{name} had not converged when it stopped."):
@@ -200,6 +216,7 @@ def compare(
     task: str = "auto",
     random_state: int = 1,
     verbose: bool = False,
+    runner: Runner | None = None,
 ) -> Comparison:
     """Set ours beside what else one would use, on rows that none of them was trained on.
 
@@ -213,6 +230,7 @@ def compare(
         task: classification, regression, or auto: what the estimators are that were given, or y looks like.
         random_state: decides the folds, and what is random in the candidates that are given by name.
         verbose: whether a progress line is shown.
+        runner: what trains candidates and folds at a time, as a `RayRunner` does. None: one after the other.
 
     Returns:
         The comparison: `print` shows a table, `to_frame()` gives it. A candidate that fails, but for the first, is in
@@ -244,7 +262,7 @@ def compare(
     }
     contest = Contest(made, x, y if task == "classification" else y.astype(float), parts, task, notes)
     with CandidateLine() if verbose else nullcontext() as line:
-        contest.run(line)
+        contest.run(line, runner)
     comparison = contest.comparison(seed=random_state)
     assert comparison is not None
     return comparison

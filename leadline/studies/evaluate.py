@@ -58,7 +58,12 @@ def evaluate(problems: Sequence[Problem], trained: Trained, *, brief: bool = Fal
     """
     classes = problems[0].likelihood.kind == "classes"
     tested = (_of_classes if classes else _of_numbers)(problems, trained)
-    learned = [{}] * len(problems) if brief else _costs(problems, trained)
+    learned = [{}] * len(problems)
+    if not brief and problems[0].weight is None:
+        learned = _costs(problems, trained)
+    elif not brief:
+        both = zip(problems, (restarts for restarts, _, _ in tested), strict=True)
+        learned = [restarts.free_energy(*problem.train, problem.weight) for problem, restarts in both]
     masses = depth_masses(trained.model)
     fits = []
     for i, (problem, (restarts, said, more)) in enumerate(zip(problems, tested, strict=True)):

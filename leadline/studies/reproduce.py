@@ -53,15 +53,17 @@ class Grid:
 
     def sweep(self) -> Sweep:
         """All runs of a recipe, of all its families, may train together."""
+        seeds = range(1, self.runs + 1)
+        makers = {(omega, seed): partial(spiral_problem, omega, seed) for omega in self.omegas for seed in seeds}
         jobs = [
             Job(
-                partial(spiral_problem, omega, seed),
+                makers[omega, seed],
                 Settings(depth=depth, recipe=recipe, epochs=self.epochs, seed=seed),
                 table_name(recipe, depth),
                 (float(omega), seed),
             )
             for recipe, depth in self.families()
-            for seed in range(1, self.runs + 1)
+            for seed in seeds
             for omega in self.omegas
         ]
         return Sweep(jobs, COLUMNS, _key, lambda job: job.settings.recipe, self._check)

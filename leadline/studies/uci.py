@@ -85,9 +85,14 @@ class UciSettings:
 
     def sweep(self) -> Sweep:
         """All splits of a set and a depth train together."""
+        makers = {
+            (name, split): partial(uci_problem, self.data, name, split, self.epochs)
+            for name in self.names
+            for split in self.splits_of(name)
+        }
         jobs = [
             Job(
-                partial(uci_problem, self.data, name, split, self.epochs),
+                makers[name, split],
                 Settings(depth=depth, epochs=self.epochs, own_length=True, seed=1 + split),
                 str(depth),
                 _place(name, split),

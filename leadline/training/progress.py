@@ -70,8 +70,9 @@ class ProgressLine(_Line):
         self.show(plain, completed=now.epoch, total=now.epochs, description=text, of=of)
 
 
-Teller = Callable[[float, int, int], None]
-"""Told the share of the work that is done, and how many trainings are finished, of how many."""
+Teller = Callable[[float, int, int, str], None]
+"""Told the share of the work that is done, how many trainings are finished, of how many, and who of several machines is
+the last to be done; nothing of the latter where there is one machine."""
 
 
 class GridLine(_Line):
@@ -81,8 +82,8 @@ class GridLine(_Line):
         done, text = TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.description}")
         super().__init__(console, 1.0, done, BarColumn(bar_width=30), text, TimeRemainingColumn())
 
-    def __call__(self, share: float, done: int, runs: int) -> None:
-        text = f"{done} of {runs} runs done"
+    def __call__(self, share: float, done: int, runs: int, slowest: str = "") -> None:
+        text = f"{done} of {runs} runs done" + (f", slowest {slowest}" if slowest else "")
         self.show(f"{100 * share:.0f} %  {text}", completed=share, description=text)
 
 

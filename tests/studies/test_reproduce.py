@@ -20,7 +20,7 @@ from leadline.studies import sweep as sweep_module
 from leadline.studies.evaluate import run_fits
 from leadline.studies.reproduce import QUICK, Grid, table_name
 from leadline.studies.spiral import spiral_problem
-from leadline.studies.sweep import CHUNKS, Sweep
+from leadline.studies.sweep import CHUNKS, Trainer
 from tests.cli.test_spirals import LEADLINE, leadline
 from tests.tolerances import CLOSED_FORM, TRAJECTORY
 
@@ -72,14 +72,14 @@ def test_tables_fill_and_nothing_is_trained_twice(tmp_path, monkeypatch):
     told = []
     assert SMALL.sweep().run(tmp_path, lambda *now: told.append(now))
     assert SMALL.sweep().missing(tmp_path) == []
-    assert told[-1] == (pytest.approx(1.0), 8, 8)
+    assert told[-1] == (pytest.approx(1.0), 8, 8, "")
     tables = {family: read_rows(table_of(tmp_path, *family)) for family in SMALL.families()}
     for (recipe, depth), rows in tables.items():
         assert [(float(row["omega"]), int(row["seed"])) for row in rows] == [(3, 1), (3, 2), (4.5, 1), (4.5, 2)]
         assert {(row["recipe"], row["depth"], row["epochs"]) for row in rows} == {(recipe, depth, "3")}
     trained = []
-    whole = Sweep._train
-    monkeypatch.setattr(Sweep, "_train", lambda self, chunk, watch: trained.extend(chunk) or whole(self, chunk, watch))
+    whole = Trainer._train
+    monkeypatch.setattr(Trainer, "_train", lambda self, chunk, *how: trained.extend(chunk) or whole(self, chunk, *how))
     assert replace(SMALL, runs=3).sweep().run(tmp_path)
     assert {job.key for job in trained} == {(3, 3), (4.5, 3)}
     for family, rows in tables.items():
@@ -98,13 +98,13 @@ def test_on_a_gpu_chunks_are_large_and_the_next_ones_programs_are_made_aside(tmp
     """The order of work where the runs of a recipe train in one program; here two, of four, at a time."""
     grid = replace(SMALL, depths=("normal",))
     asked = []
-    whole = Sweep._train
+    whole = Trainer._train
 
-    def train(self, chunk, watch):
+    def train(self, chunk, problems, watch):
         asked.append(([(job.settings.depth, *job.key) for job in chunk], watch.checkpoint_dir is None))
-        return whole(self, chunk, watch)
+        return whole(self, chunk, problems, watch)
 
-    monkeypatch.setattr(Sweep, "_train", train)
+    monkeypatch.setattr(Trainer, "_train", train)
     with pretending(Two("cpu")):
         assert [len(chunk) for chunk in SMALL.sweep().missing(tmp_path)] == [2] * 4
         assert grid.sweep().run(tmp_path)

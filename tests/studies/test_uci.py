@@ -12,7 +12,7 @@ from leadline.depth import FAMILIES
 from leadline.files.records import read_rows
 from leadline.likelihoods.mixture import GaussianMixture
 from leadline.studies.evaluate import run_fits
-from leadline.studies.sweep import Sweep
+from leadline.studies.sweep import Trainer
 from leadline.studies.uci import UciSettings, uci_problem
 from tests.cli.test_spirals import leadline
 from tests.tolerances import MANY_SUMS, TRAJECTORY
@@ -109,8 +109,8 @@ def test_tables_fill_and_nothing_is_trained_twice(sets, tmp_path, monkeypatch):
         assert [(row["name"], row["split"]) for row in table] == [(n, s) for n in ("line", "other") for s in "02"]
     assert [float(row["depth_mean"]) for row in read_rows(tmp_path / "1.csv")] == pytest.approx([1.0] * 4)
     trained = []
-    whole = Sweep._train
-    monkeypatch.setattr(Sweep, "_train", lambda self, chunk, watch: trained.extend(chunk) or whole(self, chunk, watch))
+    whole = Trainer._train
+    monkeypatch.setattr(Trainer, "_train", lambda self, chunk, *how: trained.extend(chunk) or whole(self, chunk, *how))
     more = UciSettings(sets, names=("line",), depths=("normal",), epochs=3)
     assert more.sweep().run(tmp_path)
     assert [(job.table, job.key[1:]) for job in trained] == [("normal", ("line", 1))]

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from functools import partial
 from typing import Any
 
 from leadline.backend.device import n_cores
-from leadline.studies.runners.base import Done, Runner, Work
+from leadline.studies.runners.base import Runner, Work, share_of
 from leadline.training.interruption import Interruption
 
 
 class AllCores(Runner):
     """Threads: the engine and XLA compute without Python's lock."""
 
-    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
+    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Any]:
         stopped = work.stopped
 
-        def begin(i: int, chunk: Any) -> Done | None:
-            return None if stopped.is_set() else work.train(chunk, partial(work.report, i), stopped.is_set)
+        def begin(i: int, chunk: Any) -> Any:
+            if stopped.is_set():
+                return None
+            return work.train(chunk, work.made(chunk), lambda now: work.report(i, share_of(now), ""), stopped.is_set)
 
         with Interruption() as interruption, ThreadPoolExecutor(n_cores()) as pool:
             waiting = {pool.submit(begin, i, chunk) for i, chunk in enumerate(chunks)}

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.studies.runners.base import Done, Runner, Work
+from leadline.studies.runners.base import Runner, Work, share_of
 from leadline.training.bursts import Progress
 
 
@@ -15,19 +15,19 @@ class InTurn(Runner):
 
     ahead: bool = False
 
-    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Done]:
+    def run(self, chunks: Sequence[Any], work: Work) -> Iterator[Any]:
         with ThreadPoolExecutor(1) as aside:
             prepared: list[Future[None]] = []
 
             for i, chunk in enumerate(chunks):
 
                 def tell(now: Progress, i: int = i) -> None:
-                    work.report(i, now)  # this one's training is compiled
+                    work.report(i, share_of(now), "")  # this one's training is compiled
                     if self.ahead:
                         prepared.extend(aside.submit(work.prepare, one) for one in chunks[len(prepared) : i + 2])
 
                 wait(prepared)
-                done = work.train(chunk, tell, work.stopped.is_set)
+                done = work.train(chunk, work.made(chunk), tell, work.stopped.is_set)
                 if done is None:
                     work.stopped.set()
                     return

@@ -99,16 +99,37 @@ def calibrate(parts: Sequence[HeldOut], kind: Int[np.ndarray, " restarts"], n_ta
 
 
 def stacked(
-    log_density: Float[np.ndarray, "kinds rows"], weight: Float[np.ndarray, " rows"]
+    log_density: Float[np.ndarray, "kinds rows"],
+    weight: Float[np.ndarray, " rows"],
+    belief: Float[np.ndarray, " kinds"] | None = None,
 ) -> Float[np.ndarray, " kinds"]:
-    """The shares under which the rows are most probable: each kind has those of the rows that it explains best."""
+    """The shares under which the rows are most probable: each kind has those of the rows that it explains best. What is
+    thought before counts as so many rows of each, BELIEF unless given."""
     density = np.exp(log_density - log_density.max(axis=0))
-    share = np.full(len(density), 1 / len(density))
+    belief = np.full(len(density), BELIEF) if belief is None else belief
+    share = belief / belief.sum()
     for _ in range(200):
         explains = share[:, None] * density
-        rows = BELIEF + (explains / explains.sum(axis=0)) @ weight
+        rows = belief + (explains / explains.sum(axis=0)) @ weight
         share = rows / rows.sum()
     return share
+
+
+def weighed_depths(
+    log_density: Float[np.ndarray, "kinds depths rows"],
+    weight: Float[np.ndarray, " rows"],
+    q: Float[np.ndarray, "restarts depths"],
+    kind: Int[np.ndarray, " restarts"],
+) -> Float[np.ndarray, "restarts depths"]:
+    """q(L) of every restart, weighed by the shares of its kind's depths under which rows held out are most probable.
+
+    What the training made of the depths is what is thought before: q(L) of a kind counts as BELIEF rows.
+    """
+    before = np.stack([q[kind == one].mean(axis=0) for one in range(kind.max() + 1)])
+    share = stacked(log_density.reshape(before.size, -1), weight, BELIEF * before.ravel()).reshape(before.shape)
+    factor = np.divide(share, before, out=np.zeros_like(before), where=before > 0)
+    weighed = q * factor[kind]
+    return weighed / weighed.sum(axis=1, keepdims=True)
 
 
 def best_spread(rows: Sequence[tuple[Any, np.ndarray, np.ndarray]], belief: float) -> float:

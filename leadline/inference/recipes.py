@@ -76,6 +76,8 @@ class Recipe:
     """What the restarts are, in turn, with temperatures and starts of their own instead of the recipe's; none: all are
     alike. Every kind is trained several times, each time without another part of the rows, and the rows held out say
     how much to believe each kind."""
+    weigh_depths: bool = False
+    """Whether they also say how much to believe each depth of a kind. q(L) is then made anew after the training."""
     unfreeze: bool = _compiled(default=False)
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -135,6 +137,10 @@ class Recipe:
         if self.kinds and self.deepest_start is not None:
             raise InvalidArgumentError(
                 "must be None where there are kinds, which have their own starts.", "deepest_start"
+            )
+        if self.weigh_depths and not self.kinds:
+            raise InvalidArgumentError(
+                "must be False where there are no kinds, which hold out rows together.", "weigh_depths"
             )
         for kind in self.kinds:
             _checks.check_at_least("temperature of kinds", kind.temperature, 0)

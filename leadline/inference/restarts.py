@@ -4,15 +4,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt32
 
 from leadline.backend.compilation import jit_lightly
-from leadline.backend.numerics import AnyArray
+from leadline.backend.numerics import AnyArray, as_float
 from leadline.backend.random import fold_in, words_of
+from leadline.depth import CategoricalDepth, DepthDistribution, FixedDepth
+from leadline.depth.side_by_side import side_by_side
 from leadline.inference import native, predict
-from leadline.inference.calibration import MOST_ROWS, Calibration, HeldOut, calibrate, no_calibration
+from leadline.inference.calibration import (
+    MOST_ROWS,
+    Calibration,
+    HeldOut,
+    calibrate,
+    no_calibration,
+    weighed_depths,
+)
 from leadline.inference.free_energy import FreeEnergy, weight_kl_by_layer
 from leadline.inference.model import Model
 from leadline.inference.montecarlo import MOST_NUMBERS, by_rows
@@ -22,6 +32,9 @@ from leadline.likelihoods.mixture import ClassMixture, Mixture
 
 # A run's random stream: its seed's key, folded with what the draw is for (`training/loop.py` has others).
 _TEST, FREE_ENERGY, _RESTART = 2, 3, 4
+
+_NONE = -1e4
+"""The logit of a depth without mass: a finite number, which files hold."""
 
 
 def restart_keys(seed: int, n_restarts: int) -> UInt32[np.ndarray, "restarts 2"]:
@@ -149,6 +162,22 @@ class Restarts:
 
         return replace(self, calibration=calibrate([held_out(part) for part in parts], kind, likelihood.n_spreads))
 
+    def weighed(self, parts: Sequence["Part"], kind: Int[np.ndarray, " restarts"], n_depths: int) -> "Restarts":
+        """The same networks with q(L) as rows held out have it, each part from one restart of every kind."""
+        q, words = predict.depth_masses(self.models)[:, :n_depths], native.key_words(self.keys())
+
+        def log_density(part: Part) -> np.ndarray:
+            """[kinds, depths, rows]"""
+            models, draws = self.models.some(part.runs), {"n_samples": self.samples_each}
+            given = part.x[:MOST_ROWS], part.y[:MOST_ROWS]
+            fixed = [_of_all(models, FixedDepth(depth)) for depth in range(q.shape[1])]
+            each = [predict.log_likelihood(one, *given, **draws, key=keys_of(words[part.runs])) for one in fixed]
+            return np.where(q[part.runs, :, None] > 0, np.stack(each, axis=1).astype(float), -np.inf)
+
+        log_densities = np.concatenate([log_density(part) for part in parts], axis=2)
+        new = weighed_depths(log_densities, np.concatenate([part.weight[:MOST_ROWS] for part in parts]), q, kind)
+        return replace(self, models=_with_depths(self.models, new))
+
     def depth(self) -> dict[str, Any]:
         """q(L), the mixture over the restarts, under the record's names."""
         return describe_depth(predict.depth_masses(self.models), self.share)
@@ -157,6 +186,20 @@ class Restarts:
         """The free energy of the data and its terms, means over the restarts, under the record's names."""
         terms = predict.evaluate_free_energy(self.models, x, y, weight=weight, key=self.keys(FREE_ENERGY))
         return describe_free_energy(terms, all_weight_kl_by_layer(self.models))
+
+
+def _with_depths(models: Model, masses: Float[np.ndarray, "restarts depths"]) -> Model:
+    """With these as q(L)."""
+    logits = np.log(masses, out=np.full_like(masses, _NONE), where=masses > 0)
+    posterior = _of_all(models, CategoricalDepth(masses.shape[1] - 1)).depth_posterior
+    posterior = eqx.tree_at(lambda q: q.logits, posterior, as_float(logits))
+    return eqx.tree_at(lambda one: one.depth_posterior, models, posterior)
+
+
+def _of_all(models: Model, posterior: DepthDistribution) -> Model:
+    """With one q(L) for all."""
+    posterior = side_by_side([posterior] * models.runs[0])
+    return eqx.tree_at(lambda one: one.depth_posterior, models, posterior)
 
 
 class Part(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -166,7 +167,7 @@ class Training:
         if shared is not None:
             shared = shared.of_runs(len(words))
             begin = shared.begun(begin)
-        state = begin(drawn() if start is None else _checked_start(start, drawn, shape))
+        state = begin(drawn() if start is None else _checked_start(start, drawn, shape, recipe.weigh_depths))
         batch_size = min(common.batch_size, parts["train"].rows.shape[1])
         steps_per_epoch = -(-n_rows // batch_size)
         most, make_pace = _paces(common, recipe, likelihood, tables, depths, shape, steps_per_epoch)
@@ -207,7 +208,7 @@ class Training:
         )
         self._by_engine, self._watch, self._in_units = by_engine, watch, in_units
         self._recipe, self._likelihood, self._settings, self._temperatures = recipe, likelihood, fits, temperatures
-        self._plan, self._words, self._shape, self._held = plan, words, shape, held
+        self._plan, self._words, self._shape, self._held, self._problems = plan, words, shape, held, problems
 
     @property
     def epoch(self) -> int:
@@ -259,7 +260,7 @@ class Training:
             models = models.some(runs)
             history = {name: column[:, runs] for name, column in history.items()}
             held = held[runs]
-        return Trained(
+        trained = Trained(
             model=models,
             history=History(history),
             settings=tuple(settings),
@@ -271,6 +272,7 @@ class Training:
             compile_seconds=run.compile_seconds or 0.0,
             interrupted=end is None or int(state.epoch) < end,
         )
+        return trained.weighed(self._problems)
 
     def _unpacked(self, packed: Model) -> Model:
         if self._by_engine:
@@ -326,13 +328,16 @@ def _paces(
     return most[0], lambda: Paces([make() for make in paces], shape[1] * shape[2])
 
 
-def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape) -> Model:
-    """A copy of the models to start from, for every temperature, which must be such as would be drawn."""
+def _checked_start(start: Model, draw_models: Callable[..., Model], shape: Shape, weighed: bool) -> Model:
+    """A copy of the models to start from, for every temperature, which must be such as would be drawn; but for q(L)
+    where rows have weighed it, which begins anew."""
     n_fits, _, n_restarts = shape
     runs = np.arange(n_fits * n_restarts).reshape(n_fits, 1, n_restarts)
     if start.runs == (runs.size,):
-        copies = start.some(np.broadcast_to(runs, shape).ravel())
-        if kind_of(copies) == kind_of(draw_models(capacity=start.capacity)):
+        copies, drawn = start.some(np.broadcast_to(runs, shape).ravel()), draw_models(capacity=start.capacity)
+        if weighed:
+            copies = eqx.tree_at(lambda models: models.depth_posterior, copies, drawn.depth_posterior)
+        if kind_of(copies) == kind_of(drawn):
             return copies
     raise InvalidArgumentError(
         "`start` must have models of the same inputs, outputs, width, depth family, prior and number of runs."

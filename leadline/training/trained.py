@@ -1,11 +1,16 @@
 """What training gives back."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import jax
 import numpy as np
 
+from leadline.backend.forks import on_device
+from leadline.depth import FixedDepth
 from leadline.inference.model import Model
+from leadline.inference.predict import depth_masses
 from leadline.inference.recipes import Recipe, get_recipe
 from leadline.inference.restarts import Part, Restarts
 from leadline.likelihoods import Likelihood
@@ -138,9 +143,29 @@ class Trained:
             problem: what was learned.
             fit: its number among the fits.
         """
-        restarts, recipe, n = self.restarts(fit), get_recipe(self.settings[fit].recipe), self.n_restarts
+        restarts, recipe = self.restarts(fit), get_recipe(self.settings[fit].recipe)
         if not recipe.kinds and not problem.likelihood.common_validation:
             return restarts
+        return restarts.calibrated(*self._held_out(problem, fit))
+
+    def weighed(self, problems: Sequence[Problem]) -> "Trained":
+        """With q(L) as the rows held out have it, where a recipe asks for that.
+
+        Args:
+            problems: what was learned, by the fits.
+        """
+        if not get_recipe(self.settings[0].recipe).weigh_depths or isinstance(self.model.depth_posterior, FixedDepth):
+            return self
+        held_out = [self._held_out(problem, fit) for fit, problem in enumerate(problems)]
+        if not all(parts for parts, _ in held_out):
+            return self
+        n_depths = int(np.flatnonzero(depth_masses(self.model).any(axis=0))[-1]) + 1
+        fits = [self.restarts(fit).weighed(*given, n_depths).models for fit, given in enumerate(held_out)]
+        return replace(self, model=fits[0] if len(fits) == 1 else _together(fits))
+
+    def _held_out(self, problem: Problem, fit: int) -> tuple[list[Part], np.ndarray]:
+        """The rows that say how much to believe the restarts of a fit, and of which kind each of these is."""
+        recipe, n = get_recipe(self.settings[fit].recipe), self.n_restarts
         n_kinds = min(held_out_together(recipe, problem.likelihood, n), n)
         held = self.validation_rows[self.runs_of(fit)]
         (x, y), weight = problem.train, np.ones(len(problem.train[0])) if problem.weight is None else problem.weight
@@ -152,7 +177,12 @@ class Trained:
             parts = [Part(runs, x, y, np.full(len(x), 1 / len(whole))) for runs in whole]  # a row counts once
         else:
             parts = []
-        return restarts.calibrated(parts, np.arange(n) % n_kinds)
+        return parts, np.arange(n) % n_kinds
+
+
+def _together(fits: list[Model]) -> Model:
+    """The models of several fits on one axis of runs."""
+    return jax.tree.map(lambda *arrays: on_device(np.concatenate([np.asarray(a) for a in arrays])), *fits)
 
 
 def held_out_together(recipe: Recipe, likelihood: Likelihood, n_restarts: int) -> int:

@@ -7,9 +7,19 @@ import numpy as np
 import pytest
 import scipy.special
 
-from leadline import RECIPES, DepthClassifier, DepthRegressor, GaussianLikelihood, InvalidArgumentError, load
+from leadline import (
+    RECIPES,
+    CategoricalDepth,
+    DepthClassifier,
+    DepthRegressor,
+    GaussianLikelihood,
+    InvalidArgumentError,
+    NormalDepth,
+    load,
+)
 from leadline.files.records import Record
 from leadline.inference import predict
+from leadline.likelihoods import EitherNoiseLikelihood
 from leadline.likelihoods.mixture import softened
 from leadline.report.words import restarts_in_words
 from leadline.studies.evaluate import evaluate
@@ -82,6 +92,87 @@ def test_one_kind_alone_and_one_restart_alone():
     without = DepthClassifier(**SETTINGS, early_stopping=False).fit(X, NOISY)  # no rows are held out
     np.testing.assert_allclose(without.restart_shares_, 1 / 12, rtol=MANY_SUMS)
     np.testing.assert_array_equal(without.spread_, [1.0])
+
+
+@pytest.fixture(scope="module")
+def deciding():
+    """Rows that one hidden layer more explains far better, and a recipe by which they say so."""
+    x = np.random.default_rng(1).uniform(-1, 1, size=(400, 2))
+    y = (np.floor(3 * x).sum(axis=1) % 2).astype(int)
+    recipe = dataclasses.replace(RECIPES["table"], name="weighed", weigh_depths=True, initial_depth=(0.5, 1.5))
+    return x, y, {"recipe": recipe, "width": 8, "max_iter": 150, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def weighed(deciding):
+    x, y, settings = deciding
+    return DepthClassifier(**settings).fit(x, y)
+
+
+def test_rows_held_out_weigh_the_depths_of_networks_that_are_what_they_were(deciding, weighed):
+    x, y, settings = deciding
+    plain = dataclasses.replace(settings["recipe"], weigh_depths=False)
+    before = DepthClassifier(**{**settings, "recipe": plain}).fit(x, y)
+    for network in ("first", "deeper"):
+        for part in ("layer", "head"):
+            one, other = (getattr(getattr(est.model_.network, network), part) for est in (before, weighed))
+            np.testing.assert_array_equal(one.weight_mean, other.weight_mean)
+    assert weighed.held_out_nll_ < before.held_out_nll_
+    assert weighed.depth_pmf_.sum() == pytest.approx(1)
+    q, old = (predict.depth_masses(est.model_)[:, : len(before.depth_pmf_)] for est in (weighed, before))
+    np.testing.assert_array_equal(q > 0, old > 0)
+    assert np.abs(weighed.depth_pmf_ - before.depth_pmf_[: len(weighed.depth_pmf_)]).max() > 0.01
+    np.testing.assert_allclose(
+        weighed.depth_pmf_, (weighed.restart_shares_ @ q)[: len(weighed.depth_pmf_)], rtol=GRADIENT
+    )
+
+
+def test_weighed_depths_are_what_is_saved_and_warm_starts_begin_them_anew(deciding, weighed, tmp_path):
+    x, y, _ = deciding
+    weighed.save(tmp_path / "model.safetensors")
+    loaded = load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(x), weighed.predict_proba(x))
+    np.testing.assert_array_equal(loaded.depth_pmf_, weighed.depth_pmf_)
+    np.testing.assert_allclose(
+        weighed.uncertainty(x).total, scipy.special.entr(weighed.predict_proba(x)).sum(axis=1), rtol=GRADIENT
+    )
+    again = loaded.set_params(warm_start=True, max_iter=8).fit(x, y)
+    assert again.score(x, y) > 0.5
+    assert again.depth_pmf_.sum() == pytest.approx(1)
+
+
+def test_fits_side_by_side_weigh_their_depths_by_their_own_rows(deciding):
+    x, y, settings = deciding
+    est = DepthClassifier(**{**settings, "max_iter": 20})
+    parts = [est.problem(x[rows], y[rows]) for rows in (slice(200), slice(200, None))]
+    problem, other = (dataclasses.replace(one, weight=None) for one in parts)
+    how = [dataclasses.replace(est.settings(seed), own_length=True) for seed in (1, 2)]
+    both = train([problem, other], how)
+    for fit, (one, said) in enumerate(zip((problem, other), how, strict=True)):
+        alone = predict.depth_masses(train(one, said).model)
+        together = predict.depth_masses(both.model)[both.runs_of(fit)]
+        np.testing.assert_allclose(
+            together[:, : alone.shape[1]], alone[:, : together.shape[1]], rtol=GRADIENT, atol=1e-7
+        )
+
+
+def test_depths_are_left_alone_where_there_is_nothing_to_weigh_them_by(deciding):
+    x, y, settings = deciding
+    short = {**settings, "max_iter": 8}
+    without = DepthClassifier(**short, early_stopping=False).fit(x, y)
+    assert type(without.model_.depth_posterior) is NormalDepth
+    fixed = DepthClassifier(**short, depth=1).fit(x, y)
+    assert (fixed.depth_mode_, fixed.depth_std_) == (1, 0.0)
+
+
+def test_numbers_weigh_their_depths_too():
+    x = np.random.default_rng(2).uniform(-1, 1, size=(120, 1))
+    plain = RECIPES["table"].suited(EitherNoiseLikelihood)
+    recipe = dataclasses.replace(plain, name="weighed", weigh_depths=True)
+    reg = DepthRegressor(recipe=recipe, width=6, max_iter=60, random_state=0).fit(x, np.sin(4 * x[:, 0]))
+    assert type(reg.model_.depth_posterior) is CategoricalDepth
+    lower, upper = reg.predict_interval(x[:5]).T
+    assert np.all(lower < upper)
 
 
 def test_the_noise_of_some_restarts_is_constant_and_of_others_not(tmp_path):

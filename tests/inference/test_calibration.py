@@ -13,6 +13,7 @@ from leadline.inference.calibration import (
     no_calibration,
     share_of_restarts,
     stacked,
+    weighed_depths,
 )
 from leadline.likelihoods.mixture import ClassMixture, GaussianMixture, softened
 from leadline.training.data import held_out
@@ -54,6 +55,28 @@ def test_a_row_of_weight_two_is_two_rows():
     log_density = rng.normal(size=(2, 6))
     twice = stacked(np.repeat(log_density, 2, axis=1), np.ones(12))
     assert stacked(log_density, np.full(6, 2.0)) == pytest.approx(twice, rel=CLOSED_FORM["float64"])
+
+
+def test_a_depth_that_explains_every_row_has_them_all():
+    """Beside the belief: q(L) of its kind, as so many rows. Two kinds of two restarts."""
+    q = np.array([[0.5, 0.5, 0.0], [0.2, 0.6, 0.2], [0.7, 0.3, 0.0], [0.4, 0.2, 0.4]])
+    kind = np.array([0, 1, 0, 1])
+    log_density = np.full((2, 3, 20), -1000.0)
+    log_density[0, 1] = 0.0
+    found = weighed_depths(log_density, np.ones(20), q, kind)
+    first, one = BELIEF * np.array([0.6, 0.4]), 20 + BELIEF * 0.4  # its mean q(L); what the second depth now has
+    factor = np.array([1.0, one / first[1], 0.0])  # but for one over all rows and all belief
+    for restart in (0, 2):
+        expected = q[restart] * factor
+        np.testing.assert_allclose(found[restart], expected / expected.sum(), rtol=1e-6)
+    np.testing.assert_allclose(found[1::2], q[1::2], rtol=1e-6)  # it explains nothing: its depths stay as they were
+
+
+def test_rows_that_all_depths_explain_alike_leave_them_alone():
+    rng = np.random.default_rng(10)
+    q, kind = rng.dirichlet(np.ones(4), size=6), np.arange(6) % 3
+    log_density = np.broadcast_to(rng.normal(size=(1, 1, 30)), (3, 4, 30))
+    np.testing.assert_allclose(weighed_depths(log_density, rng.uniform(size=30), q, kind), q, rtol=MANY_SUMS)
 
 
 def test_the_spread_of_one_gaussian_is_that_of_the_residuals():

@@ -192,6 +192,7 @@ def images(
         int | None, typer.Option(help="Of each network. Default: 60 of MNIST, 100 of Fashion-MNIST, 200 of CIFAR-10.")
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Of training and test part, at most. Default: all.")] = None,
+    on: On = "local",
     checkpoint_every: CheckpointEvery = EVERY,
     quiet: Quiet = False,
 ) -> None:
@@ -209,12 +210,12 @@ def images(
 
     several = [tuple(map(int, numbers_of(name, text) or ())) for name, text in (("grid", grid), ("seeds", seeds))]
     how = {"grid": several[0], "seeds": several[1], "members": members, "block": block, "width": width}
-    depths = tuple(depth_of(one) for one in depth.split(","))
+    depths, runner = tuple(depth_of(one) for one in depth.split(",")), runner_on(on)
     settings = ImageSettings(data, depths=depths, epochs=epochs, rows=rows, **how, **_given(names=names_of(names)))
     with directory(out, [CHUNKS, "comparison.md"]):
-        done = _train(settings.sweep(), out, checkpoint_every, quiet)
+        done = train_sweep(settings.sweep(), out, runner, checkpoint_every, quiet)
         ensembles = settings.ensembles(out) if done else None
-        done = done and (ensembles is None or _train(ensembles, out, checkpoint_every, quiet))
+        done = done and (ensembles is None or train_sweep(ensembles, out, runner, checkpoint_every, quiet))
         comparison = write_comparison(out)
         if not done:
             raise KeyboardInterrupt

@@ -16,17 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from leadline import plots
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
 from leadline._foreign import shown
-from leadline.estimators import images
-from leadline.estimators.checks import (
-    as_arguments,
-    check_parameters,
-    check_sample_weight,
-    check_targets,
-    finite_array,
-    naming_text,
-    warn_of_order,
-    warn_of_rows,
-)
+from leadline.estimators import checks, images
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said
 from leadline.estimators.saving import model_file
@@ -132,16 +122,14 @@ class DepthEstimator(Options, BaseEstimator):
         """Rows that count, and how much."""
         before, self.encoder_ = getattr(self, "encoder_", None), None
         self.target_name_ = str(getattr(y, "name", None) or "") or None
-        check_targets(y, numbers=self._likelihood.kind == "numbers")
-        check_sample_weight(sample_weight)
-        warn_of_order(X, y=y, sample_weight=sample_weight)
+        checks.check_beside(X, y, sample_weight, numbers=self._likelihood.kind == "numbers")
         X, self.image_shape_ = images.learned(X, self.block)
         if is_frame(X):
             return self._rows_of_frame(X, y, sample_weight, before if self.warm_start else None, options)
-        with naming_text(X):
+        with checks.naming_text(X):
             x, y = validate_data(self, X, y, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False, **options)
         weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-        some, x = weight > 0, finite_array(x)
+        some, x = weight > 0, checks.finite_array(x)
         check_weights("sample_weight", weight[some])
         check_size("X", x)
         return x[some], np.asarray(y)[some], weight[some]
@@ -178,7 +166,7 @@ class DepthEstimator(Options, BaseEstimator):
         Returns:
             Itself, fitted.
         """
-        check_parameters(self)
+        checks.check_parameters(self)
         fitted = object.__new__(type(self))  # a fit that fails leaves all as it was
         fitted.__dict__.update(self.__dict__)
         problem = fitted.problem(X, y, sample_weight)
@@ -190,17 +178,11 @@ class DepthEstimator(Options, BaseEstimator):
 
     def _evaluation_rows(self, problem: Problem, eval_set: Any) -> Rows:
         """As the network takes them."""
-        pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise InvalidArgumentError(f"must be a pair (X, y), got {shown(repr(eval_set))}.", "eval_set")
-        if isinstance(pair, list) and all(isinstance(one, tuple) for one in pair):
-            got = "got a list of two; give the one that decides"
-            raise InvalidArgumentError(f"must be one pair (X, y), {got}.", "eval_set")
+        pair = checks.evaluation_pair(eval_set, numbers=problem.likelihood.kind == "numbers")
         assert problem.units is not None
         with naming({"X": "eval_set", "y": "eval_set"}):
             x = self._raw(pair[0])
             check_size("X", x)
-            check_targets(pair[1], numbers=problem.likelihood.kind == "numbers")
             y = problem.likelihood.check_targets("y", self._targets(problem, pair[1]), len(x))
         return problem.units.inputs(x), problem.units.targets(y)
 
@@ -222,7 +204,8 @@ class DepthEstimator(Options, BaseEstimator):
         self, x: np.ndarray, y: np.ndarray, weight: np.ndarray, likelihood: Likelihood, **about: Any
     ) -> Problem:
         """Equal rows are one row that counts more, so neither their order nor their copies matter."""
-        warn_of_rows(x, y, about.get("classes"), encoded=self.encoder_ is not None or self.image_shape_ is not None)
+        encoded = self.encoder_ is not None or self.image_shape_ is not None
+        checks.warn_of_rows(x, y, about.get("classes"), encoded=encoded)
         _, first, which = np.unique(as_bytes(np.column_stack([x, y])), return_index=True, return_inverse=True)
         x, y, weight = x[first], y[first], np.bincount(which, weights=weight)
         units = Units(*images.scales(x, weight, self.image_shape_))
@@ -237,7 +220,7 @@ class DepthEstimator(Options, BaseEstimator):
     def _held_out_share(self, likelihood: Likelihood) -> float:
         if self.validation_fraction is not None:
             return self.validation_fraction
-        with as_arguments():
+        with checks.as_arguments():
             settings = self.settings().resolved(likelihood)
         n_kinds = len(get_recipe(settings.recipe).kinds)
         of_each_kind = (settings.n_restarts or 1) // n_kinds if n_kinds else 0
@@ -246,7 +229,7 @@ class DepthEstimator(Options, BaseEstimator):
     def _train(self, problem: Problem) -> Trained:
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         start = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        with as_arguments(), ProgressLine() if self.verbose else nullcontext() as line:
+        with checks.as_arguments(), ProgressLine() if self.verbose else nullcontext() as line:
             decided = self.early_stopping and problem.validation is not problem.train  # by rows that can decide it
             settings = replace(self.settings(seed), own_length=decided)
             watch = Watch(line, self.callback, None, self.checkpoint_dir, self.checkpoint_every)
@@ -296,8 +279,9 @@ class DepthEstimator(Options, BaseEstimator):
         check_is_fitted(self)
         X = images.like_learned(X, self.image_shape_)
         if self.encoder_ is None:
-            with naming_text(X):
-                return finite_array(validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False))
+            with checks.naming_text(X):
+                x = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
+            return checks.finite_array(x)
         if not is_frame(X):
             x = np.asarray(validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False))
             X = frame_of(x, getattr(self, "feature_names_in_", self.encoder_.names_))

@@ -107,6 +107,26 @@ def naming_text(X: Any) -> Iterator[None]:
         raise InvalidArgumentError(f"must hold numbers, {got}.", "X") from error
 
 
+def check_beside(X: Any, y: Any, sample_weight: Any, *, numbers: bool) -> None:
+    """What stands beside the rows."""
+    check_targets(y, numbers=numbers)
+    check_sample_weight(sample_weight)
+    warn_of_order(X, y=y, sample_weight=sample_weight)
+
+
+def evaluation_pair(eval_set: Any, *, numbers: bool) -> Any:
+    """One pair (X, y); or a list of one, as others take them."""
+    pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InvalidArgumentError(f"must be a pair (X, y), got {shown(repr(eval_set))}.", "eval_set")
+    if isinstance(pair, list) and all(isinstance(one, tuple) for one in pair):
+        got = "got a list of two; give the one that decides"
+        raise InvalidArgumentError(f"must be one pair (X, y), {got}.", "eval_set")
+    with naming({"y": "eval_set"}):
+        check_targets(pair[1], numbers=numbers)
+    return pair
+
+
 def check_sample_weight(weight: Any) -> None:
     """Refuse what is no number, by its name."""
     values = np.asarray(weight)

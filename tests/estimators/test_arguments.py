@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 
 from leadline import DepthClassifier, DepthRegressor, InvalidArgumentError
@@ -122,3 +123,12 @@ def test_what_is_right_is_taken(given):
     est = clone(DepthClassifier(**{"width": 4, "n_restarts": 1, "max_iter": 3, "random_state": 0, **given}))
     est.fit(np.arange(40.0)[:, None], np.arange(40) % 2)
     assert est.n_iter_ <= 3
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
+def test_sparse_rows_are_refused_in_one_sentence(form):
+    x, y = np.eye(20)[:, :2], np.arange(20) % 2
+    clf = DepthClassifier(width=2, n_restarts=1, max_iter=2).fit(x, y)
+    for call in (clf.predict_proba, clf.predict, lambda rows: clf.fit(rows, y)):
+        with pytest.raises(TypeError, match=r"^Sparse data was passed for X, but dense data is required"):
+            call(form(x))

@@ -86,5 +86,5 @@ def test_a_model_file_that_does_not_fit_is_one_sentence(tmp_path):
         done = with_little(more, "predict", tmp_path / "run", tmp_path / "a.csv", "--out", tmp_path / "p.csv")
         assert done.returncode == 2, done.stderr
         assert done.stderr.splitlines()[-1] == (
-            f"leadline: `path`: {path} cannot be read: it is larger than the memory that is left."
+            f"leadline: `run`: {path} cannot be read: it is larger than the memory that is left."
         )

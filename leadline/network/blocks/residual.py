@@ -34,7 +34,7 @@ class Residual(Block):
     the state of a deep network would grow with every layer. It has no weights of its own: a positive factor for each
     unit passes through the rectifier into W, whose prior per unit has one already, and where a unit bends the biases
     say that were added before. What is 0 stays 0, so that a unit which nobody writes can go (`n_units` stays what it
-    was); a norm that takes the mean away as well gave no better spirals.
+    was); a norm that takes the mean away as well was no better in a short trial.
     """
 
     name: ClassVar[str] = "residual"

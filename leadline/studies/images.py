@@ -111,7 +111,8 @@ def image_problem(data: Path, name: str, seed: int, rows: int | None = None, epo
     parts = _read(data, kind.source)
     images, labels = _some(parts["train"], kind, rows, order)
     test, test_labels = _some(parts["test"], kind, rows)
-    n_classes, n_held, shape = int(labels.max()) + 1, round(HELD_OUT * len(labels)), images.shape[1:]
+    n_classes = int(parts["train"][1].max()) + 1 if kind.classes is None else len(kind.classes)
+    n_held, shape = round(HELD_OUT * len(labels)), images.shape[1:]
     places = images.reshape(-1, shape[2])
     units = Units(*(np.tile(one, shape[0] * shape[1]).astype(np.float32) for one in mean_and_scale(places)))
 

@@ -76,12 +76,14 @@ def test_the_rest_of_an_estimator_takes_images(fitted):
             ask()
 
 
+@pytest.mark.slow
 def test_other_rows_may_decide_and_a_fit_may_go_on(fitted):
     again = brief(warm_start=True, early_stopping=True).fit(X[TRAIN], Y[TRAIN], eval_set=(X[TEST], Y[TEST]))
     again.fit(X[TRAIN], Y[TRAIN])
     assert again.n_iter_ == 1
 
 
+@pytest.mark.slow
 def test_numbers_of_images_are_learned():
     reg = DepthRegressor(**SETTINGS | {"max_iter": 1, "early_stopping": False}).fit(X[:40], X[:40].mean((1, 2)))
     assert reg.predict(X[40:50]).shape == (10,)

@@ -23,6 +23,7 @@ from leadline import (
     train,
 )
 from leadline.backend.device import Backend, pretending
+from leadline.backend.loops import row
 from leadline.backend.random import normal
 from leadline.files.models import check_fits_together, describe, rebuild
 from leadline.inference.model import Model
@@ -44,11 +45,11 @@ def by_loops(images, weights, kernel, stride):
     """Output by output: a patch, zeros around, times the weights."""
     n, height, width, channels = images.shape
     out = np.zeros((n, -(-height // stride), -(-width // stride), len(weights)))
-    for image, row, column, k in np.ndindex(*out.shape):
+    for image, down, right, k in np.ndindex(*out.shape):
         for i, j, c in np.ndindex(kernel, kernel, channels):
-            y, x = row * stride + i - kernel // 2, column * stride + j - kernel // 2
+            y, x = down * stride + i - kernel // 2, right * stride + j - kernel // 2
             if 0 <= y < height and 0 <= x < width:
-                out[image, row, column, k] += images[image, y, x, c] * weights[k, (i * kernel + j) * channels + c]
+                out[image, down, right, k] += images[image, y, x, c] * weights[k, (i * kernel + j) * channels + c]
     return out
 
 
@@ -129,8 +130,9 @@ def test_stages_halve_until_eight(shape, channels):
 
 
 def models(block, runs=1, **options):
-    keys = jax.random.split(KEY, runs)
-    return init_models(SHAPE, CategoricalLikelihood(3), block=block, width=4, capacity=3, key=keys, **options)
+    """Drawn by NumPy: nothing is compiled for them."""
+    words = np.stack([np.zeros(runs), np.arange(runs)], axis=1).astype(np.uint32)
+    return init_models(SHAPE, CategoricalLikelihood(3), block=block, width=4, capacity=3, key=words, **options)
 
 
 @pytest.fixture(scope="module", params=FOR_IMAGES)
@@ -148,9 +150,9 @@ def test_packed_or_with_more_room_it_is_the_same_network(network, draw):
     name, net = network
     outputs, kl = depths(net, 3, draw)
     assert outputs.shape == (4, 12, 3)
-    larger = UnboundedNetwork(SHAPE, 3, width=4, capacity=5, block=name, key=jax.random.key(4))
-    small = UnboundedNetwork(SHAPE, 3, width=4, capacity=3, block=name, key=jax.random.key(4))
-    for one, other in zip(depths(small, 3, draw), depths(larger, 3, draw), strict=True):
+    words = np.array([0, 4], np.uint32)
+    drawn = [UnboundedNetwork(SHAPE, 3, width=4, capacity=n, block=name, key=words) for n in (3, 5)]
+    for one, other in zip(*(depths(each, 3, draw) for each in drawn), strict=True):
         np.testing.assert_array_equal(one, other[:4])
     for one, other in zip((outputs, kl), depths(net.pack(), 3, draw), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -160,15 +162,18 @@ def test_packed_or_with_more_room_it_is_the_same_network(network, draw):
 def test_the_kl_of_a_depth_is_that_of_its_path(network):
     _, net = network
     _, kl = depths(net, 3, "local")
-    is_linear = lambda node: isinstance(node, GaussianLinear)  # noqa: E731
-    layers = [sum(one.kl() for one in jax.tree.leaves(net.first.layer, is_leaf=is_linear))]
-    layers += [sum(one[i] for one in map(_kls, jax.tree.leaves(net.deeper.layer, is_leaf=is_linear))) for i in range(3)]
-    heads = [net.first.head.kl(), *_kls(net.deeper.head)]
+    layers = [_kl(net.first.layer), *(_kl(row(net.deeper.layer, i)) for i in range(3))]
+    heads = [_kl(net.first.head), *(_kl(row(net.deeper.head, i)) for i in range(3))]
     np.testing.assert_allclose(kl, np.cumsum(layers) + heads, rtol=CLOSED_FORM["float32"])
 
 
-def _kls(linear):
-    return jax.vmap(lambda one: one.kl())(linear)
+def _kl(part):
+    """Of all `GaussianLinear`s in it."""
+    linears = jax.tree.leaves(part, is_leaf=lambda node: isinstance(node, GaussianLinear))
+    return sum(float(_kl_of_linear(one)) for one in linears)
+
+
+_kl_of_linear = eqx.filter_jit(lambda linear: linear.kl())
 
 
 def test_weights_that_are_drawn_are_those_behind_a_prediction(network):
@@ -227,7 +232,7 @@ def problem(**more):
     return Problem((X, Y), 0.25, CategoricalLikelihood(3), shape=SHAPE, **more)
 
 
-@pytest.mark.parametrize("block", FOR_IMAGES)
+@pytest.mark.parametrize("block", ["convolution", pytest.param("residual-convolution", marks=pytest.mark.slow)])
 def test_restarts_side_by_side_are_those_alone_and_images_move(block):
     """Two runs in a program, each with its own stream; images that move are another training."""
     trained = [train(problem(), Settings(block=block, **SMALL | more)) for more in ({}, {"n_restarts": 1})]

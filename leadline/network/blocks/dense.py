@@ -20,7 +20,7 @@ class Dense(Block):
     layer: GaussianLinear
     head: GaussianLinear
 
-    def __init__(self, n_in: Any, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
+    def __init__(self, n_in: int, width: int, n_outputs: int, *, key: AnyKey, **weights: Any):
         self.layer = GaussianLinear(n_in, width, key=fold_in(key, 0), **weights)
         self.head = GaussianLinear(width, n_outputs, key=fold_in(key, 1), **weights)
 

@@ -298,8 +298,8 @@ class _Flight:
 
 
 def _meter() -> Any:
-    """The class of an actor that collects what workers say, and tells them to stop. It is sent as it stands here: a process that only listens
-    need not import Leadline."""
+    """The class of an actor that collects what workers say, and tells them to stop. It is sent as it stands here: a
+    process that only listens need not import Leadline."""
 
     class Meter:
         def __init__(self) -> None:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 
 from leadline import plots
 from leadline._checks import InvalidArgumentError, UnfinishedWarning, check_size, check_weights, naming, tell
-from leadline._foreign import shown
 from leadline.estimators import checks, images
 from leadline.estimators.encoder import TableEncoder, frame_of, is_frame, learn_names
 from leadline.estimators.said import check_said

@@ -166,6 +166,7 @@ class Swept:
     """
 
     plan: Plan
+    """The problems and the settings."""
     rows: list[Row]
     """Of the table: a run each."""
     by: str
@@ -173,6 +174,7 @@ class Swept:
     failures: str = ""
     """Which runs there are not, and why; nothing where all are."""
     finished: bool = True
+    """Whether all was tried: Ctrl-C leaves the rest to the next time."""
 
     @property
     def measure(self) -> Measure:

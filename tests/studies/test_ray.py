@@ -1,5 +1,6 @@
 """Sweeps on a cluster of two nodes: the tables of one process, whatever dies meanwhile."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -8,8 +9,19 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from leadline import (
+    CategoricalLikelihood,
+    DepthClassifier,
+    InvalidArgumentError,
+    Problem,
+    RayRunner,
+    Settings,
+    compare,
+    sweep,
+)
 from leadline.files.directories import CHECKPOINTS
 from leadline.files.records import read_rows
 from leadline.studies.reproduce import Grid
@@ -37,21 +49,28 @@ def environment():
         yield
 
 
-@pytest.fixture
-def nodes(environment):
-    """A cluster of two nodes, with a slot each; the first has the driver."""
+@pytest.fixture(scope="module")
+def head(environment):
+    """The first node of a cluster, which has the driver, with a slot."""
     from ray import cloudpickle
     from ray.cluster_utils import Cluster
 
     cloudpickle.register_pickle_by_value(counted)
     with warnings.catch_warnings(action="ignore"):  # it forks
         cluster = Cluster(initialize_head=True, head_node_args=SLOT)
-        cluster.add_node(**SLOT)
     yield cluster
     with warnings.catch_warnings(action="ignore"):
-        ray.shutdown()
         cluster.shutdown()
     cloudpickle.unregister_pickle_by_value(counted)
+
+
+@pytest.fixture
+def nodes(head):
+    """A cluster of two nodes, with a slot each."""
+    if not head.worker_nodes:
+        with warnings.catch_warnings(action="ignore"):
+            head.add_node(**SLOT)
+    return head
 
 
 def tables(out):
@@ -63,12 +82,12 @@ def tables(out):
 def test_tables_are_those_of_one_process_to_the_bit(nodes, tmp_path, shared):
     yacht = UciSettings(shared / "data" / "uci", ("yacht",), ("normal", 1), (0, 1), epochs=5)
     told = []
-    for name, sweep in {"spirals": SPIRALS.sweep(), "uci": yacht.sweep()}.items():
+    for name, study in {"spirals": SPIRALS.sweep(), "uci": yacht.sweep()}.items():
         log = tmp_path / f"{name}.log"
-        assert sweep.run(tmp_path / name, lambda *now: told.append(now), runner=CountingRunner(nodes.address, log=log))
-        assert sweep.run(tmp_path / "here" / name)
+        assert study.run(tmp_path / name, lambda *now: told.append(now), runner=CountingRunner(nodes.address, log=log))
+        assert study.run(tmp_path / "here" / name)
         assert tables(tmp_path / name) == tables(tmp_path / "here" / name)
-        assert begun(log) == {f"{job.table} {job.key}": 1 for job in sweep.jobs}
+        assert begun(log) == {f"{job.table} {job.key}": 1 for job in study.jobs}
         left = {path.name for path in (tmp_path / name).iterdir() if path.suffix != ".csv"}
         assert left == set()
     assert told[-1][:3] == (pytest.approx(1.0), 4, 4)
@@ -138,3 +157,48 @@ def test_what_fails_three_times_is_named_and_the_others_go_on(nodes, tmp_path):
         }
     assert rows_in(tmp_path / "out") == 2
     assert [job.key for [job] in SPIRALS.sweep().missing(tmp_path / "out")] == [deadly] * 2
+
+
+def test_a_node_with_another_version_is_named(head, tmp_path):
+    """Another JAX, as its metadata say."""
+    other = tmp_path / "jax-0.0.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: jax\nVersion: 0.0.1\n")
+    with warnings.catch_warnings(action="ignore"):
+        node = head.add_node(**SLOT, env_vars={"PYTHONPATH": str(tmp_path)})
+    try:
+        with pytest.raises(InvalidArgumentError) as error:
+            SPIRALS.sweep().run(tmp_path / "out", runner=RayRunner(head.address))
+    finally:
+        with warnings.catch_warnings(action="ignore"):
+            head.remove_node(node, allow_graceful=False)
+    said = "`on` must be a cluster with the versions that are here, and node .* has jax 0.0.1 \\(here .*\\)."
+    assert re.fullmatch(said, str(error.value))
+
+
+def test_comparisons_and_searches_are_those_of_one_process(nodes):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
+    ours = DepthClassifier(width=4, n_restarts=1, max_iter=10, random_state=1)
+    tables = [
+        compare(x, y, candidates=[ours, "linear"], folds=2, runner=runner).to_frame().drop(columns="seconds")
+        for runner in (None, RayRunner(nodes.address))
+    ]
+    assert tables[0].equals(tables[1])
+    problem = Problem((x, y), 0.2, CategoricalLikelihood(2), test=(x, y))
+    tried = [Settings(width=width, n_restarts=1, epochs=5) for width in (2, 4)]
+    frames = [sweep(problem, tried, runner=runner).to_frame() for runner in (None, RayRunner(nodes.address))]
+    assert frames[0].drop(columns="seconds").equals(frames[1].drop(columns="seconds"))
+
+
+def test_ctrl_c_leaves_chunks_where_they_were(nodes, tmp_path):
+    """The first Ctrl-C: workers write down where they are, and the next start goes on from there."""
+    whole, out = replace(WHOLE, omegas=(3,), epochs=20_000).sweep(), tmp_path / "out"
+
+    def interrupt(share, done, runs, slowest):
+        if slowest:  # both are at it
+            signal.raise_signal(signal.SIGINT)
+
+    assert not whole.run(out, interrupt, runner=RayRunner(nodes.address))
+    assert list((out / CHECKPOINTS).rglob("*.checkpoint"))
+    assert len(whole.missing(out)) == 2

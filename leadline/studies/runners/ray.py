@@ -1,6 +1,5 @@
 """Chunks as tasks of Ray: on this machine, or on the machines of a cluster."""
 
-import math
 import os
 import signal
 import socket
@@ -192,6 +191,8 @@ class _Flight:
     """How many chunks Ray has been given."""
     under_way: dict[Any, int] = field(default_factory=dict)
     """The number of the chunk of every task."""
+    heard: set[int] = field(default_factory=set)
+    """The numbers of chunks that a worker has spoken of."""
     sent: dict[Callable[[], Any], Any] = field(default_factory=dict)
     """Data in Ray's store, by what makes them."""
 
@@ -267,43 +268,51 @@ class _Flight:
                 answer, self.asked = self.asked, None
                 said: Any = ray.get(answer)
                 for i, (share, who) in said.items():
+                    self.heard.add(i)
                     if i in self.under_way.values():
                         self.work.report(i, share, who)
             if self.asked is None:
                 self.asked = self.meter.said.remote()
 
     def stop(self) -> Iterator[Any]:
-        """Have all tasks end soon, and give what was finished all the same."""
+        """Have all tasks end soon, where they are written down, and give what was finished all the same."""
         import ray
 
-        self.cancel()
+        self.meter.end.remote()
+        self.cancel([task for task, i in self.under_way.items() if i not in self.heard])
         finished, _ = ray.wait(list(self.under_way), num_returns=len(self.under_way) or 1, timeout=PATIENCE)
         for task in finished:
             came = self._came_of(task, self.under_way.pop(task))
             if came is not None and not isinstance(came, Failed):
                 yield came
 
-    def cancel(self) -> None:
-        """Tasks that have not begun never do; the others hear Ctrl-C."""
+    def cancel(self, tasks: Sequence[Any] | None = None) -> None:
+        """Some tasks, or all, end at once; those that have not begun never do."""
         import ray
         from ray import exceptions
 
         self.begun = len(self.chunks)
-        for task in self.under_way:
+        for task in self.under_way if tasks is None else tasks:
             with suppress(exceptions.RayError):
                 ray.cancel(task)
 
 
 def _meter() -> Any:
-    """The class of an actor that collects what workers say. It is sent as it stands here: a process that only listens
-    need not import Leadline."""
+    """The class of an actor that collects what workers say, and tells them to stop. It is sent as it stands here: a
+    process that only listens need not import Leadline."""
 
     class Meter:
         def __init__(self) -> None:
             self._said: dict[int, tuple[float, str]] = {}
+            self._over = False
 
-        def hear(self, i: int, share: float, who: str) -> None:
+        def hear(self, i: int, share: float, who: str) -> bool:
+            """Whether the worker is to stop."""
             self._said[i] = share, who
+            return self._over
+
+        def end(self) -> None:
+            self._over = True
 
         def said(self) -> dict[int, tuple[float, str]]:
             """What is new."""
@@ -316,21 +325,24 @@ def _meter() -> Any:
 def _carry_out(train: Any, chunk: Any, i: int, meter: Any, versions: dict[str, str], *made: Any) -> tuple[Any, list]:
     """In a worker: a chunk, and what there was to note."""
     import ray
+    from ray import exceptions
 
     if wrong := _differing(_versions(PACKAGES), versions):
         raise InvalidArgumentError(f"`on`: a node of the cluster has {wrong}; give all the same.")
-    who, last = f"{ray.util.get_node_ip_address()} (process {os.getpid()})", -math.inf
-    meter.hear.remote(i, 0.0, who)
+    who, last, over = f"{ray.util.get_node_ip_address()} (process {os.getpid()})", time.monotonic(), False
+    answer = meter.hear.remote(i, 0.0, who)
 
     def report(now: Progress) -> None:
-        nonlocal last
-        if time.monotonic() - last >= EVERY:
+        nonlocal last, over, answer
+        if time.monotonic() - last >= EVERY and ray.wait([answer], timeout=0)[0]:
             last = time.monotonic()
-            meter.hear.remote(i, share_of(now), who)
+            with suppress(exceptions.RayError):  # its node died: it comes again, on another
+                over = over or ray.get(answer)
+            answer = meter.hear.remote(i, share_of(now), who)
 
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        came = train(chunk, made, report, lambda: False)
+        came = train(chunk, made, report, lambda: over)
     ours = [one.message for one in heard if one.category.__module__.split(".")[0] == "leadline"]
     return came, ours
 

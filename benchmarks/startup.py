@@ -4,8 +4,10 @@
     python benchmarks/startup.py [--before ../before] [--json FILE] [--repeats N] [--only NAME ...]
 
 Every figure is the median over processes of their own, the two versions in turn, with the default settings and an empty
-cache of compiled programs where it says `cold`. What matters are the ratios within one run. scikit-learn's MLP is timed
-beside them, and `sklearn-contrib-bde` where it is installed. On a machine of two cores that does nothing else.
+cache of compiled programs where it says `cold`. What matters are the ratios within one run. `--only` takes the measures
+with these words in their names; a file that is there already keeps the others: a long run can be cut into parts.
+scikit-learn's MLP is timed beside them, and `sklearn-contrib-bde` where it is installed. On a machine of two cores that
+does nothing else.
 """
 
 import argparse
@@ -188,6 +190,8 @@ def main() -> None:
         print(f"{name:32s}" + "".join(f"{value:10.2f}" for value in row.values()) + ratio, flush=True)
     if arguments.json:
         record: dict[str, Any] = {"cores": len(os.sched_getaffinity(0)), "repeats": arguments.repeats, "medians": {}}
+        if arguments.json.exists():
+            record["medians"] = json.loads(arguments.json.read_text())["medians"]
         for name, by_version in taken.items():
             record["medians"][name] = {version: round(median(values), 3) for version, values in by_version.items()}
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -56,7 +56,7 @@ def knows(likelihood: type) -> bool:
 
 def priors_of(model: Model) -> set[tuple[str, float]]:
     """The kinds and scales of the priors of all layers and heads."""
-    layers = (part.unpack() if isinstance(part, PackedLinear) else part for part in layers_of(model).values())
+    layers = (part.without_numbers if isinstance(part, PackedLinear) else part for part in layers_of(model).values())
     return {(layer.prior, layer.prior_scale) for layer in layers}
 
 

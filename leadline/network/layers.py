@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -185,6 +186,11 @@ class PackedLinear(eqx.Module):
     structure: Any = eqx.field(static=True)
     shapes: tuple[Any, ...] = eqx.field(static=True)
 
+    @property
+    def without_numbers(self) -> GaussianLinear:
+        """What the layer is, but for its numbers."""
+        return _without_numbers(self.structure)
+
     def unpack(self) -> GaussianLinear:
         sizes, axis = [math.prod(shape) for shape in self.shapes], len(self.stack)
         if isinstance(self.numbers, np.ndarray):
@@ -201,6 +207,11 @@ class PackedLinear(eqx.Module):
     @property
     def size(self) -> tuple[int, int]:
         return self.shapes[0]  # of the first field, `weight_mean`
+
+
+@lru_cache(64)
+def _without_numbers(structure: Any) -> GaussianLinear:
+    return jax.tree.unflatten(structure, [None] * structure.num_leaves)
 
 
 class Packable(eqx.Module):

@@ -112,14 +112,16 @@ def depths_of_runs(settings: Sequence[Settings], recipe: Recipe, shape: Shape) -
     n_fits, n_temperatures, n_restarts = shape
     depths = [one.depth for one in settings]
     alike = all(depth is depths[0] or (isinstance(depth, str | int) and depth == depths[0]) for depth in depths)
+    different = min(len(recipe.kinds) or n_restarts, n_restarts)  # kinds take turns
     by_restart = [
-        [depth_distributions(depth, each) for each in recipe.by_restart(n_restarts)]
+        [depth_distributions(depth, each) for each in recipe.by_restart(different)]
         for depth in (depths[:1] if alike else depths)
     ]
     if len(by_restart) == len(by_restart[0]) == 1:
         return by_restart[0]
-    times = n_temperatures * n_restarts // len(by_restart[0])
-    return [pair for pairs in by_restart * (n_fits // len(by_restart)) for pair in pairs * times]
+    turns = -(-n_restarts // len(by_restart[0]))
+    of_fits = [(pairs * turns)[:n_restarts] * n_temperatures for pairs in by_restart]
+    return [pair for pairs in of_fits * (n_fits // len(of_fits)) for pair in pairs]
 
 
 def likelihoods_of_runs(likelihood: Likelihood, recipe: Recipe, shape: Shape) -> list[Likelihood]:

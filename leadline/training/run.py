@@ -109,6 +109,11 @@ class Watch:
         one = self.on_epoch
         return list(one) if isinstance(one, list | tuple) else [] if one is None else [one]
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self.report or self._callbacks or self.on_call)
+
     def tell(self, burst: Burst, state: TrainingState) -> bool:
         """Whether somebody wants the training to end.
 
@@ -253,9 +258,9 @@ class Run:
         self._state, self._done = state, self._done + finished
         self._rows.append(rows)
         if self._done == self.pace.next_look:
-            self.pace.look(self.history.validation_nll)
+            self.pace.look(np.concatenate([rows.validation_nll for rows in self._rows]))
             self._set_clock()
-        asked = self._watch.tell(self._burst(rows, seconds), state)
+        asked = self._watch.is_kept and self._watch.tell(self._burst(rows, seconds), state)
         return _next_call(max(finished, 1), seconds), asked
 
     def _burst(self, rows: History, seconds: float) -> Burst:
@@ -264,7 +269,7 @@ class Run:
         first = self._done - n + 1
         return Burst(
             *(first, self.pace.end, rows.columns(self._in_units)),
-            phases(first, n, self.pace.clock, self._plan.recipe),
+            phases(first, n, self._plan.clock, self._plan.recipe),
             self.seconds - seconds * (1 - np.arange(1, n + 1) / max(n, 1)),
             np.asarray(self._state.temperature),
             self._seeds,

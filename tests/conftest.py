@@ -20,7 +20,11 @@ import tests.typechecker  # noqa: F401
 with install_import_hook("leadline", "tests.typechecker.checked"):
     import leadline  # noqa: F401
 
+import hypothesis
 import jax
+
+hypothesis.settings.register_profile("no deadline", deadline=None)  # an example takes as long as the machine lets it
+hypothesis.settings.load_profile("no deadline")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

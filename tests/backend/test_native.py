@@ -62,7 +62,7 @@ MEMBERS = {
 
 
 @pytest.mark.parametrize("family", MEMBERS)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(a=positions, b=scales)
 def test_its_depths_have_the_masses_and_slopes_of_the_families(family, a, b):
     q = MEMBERS[family](a, b)

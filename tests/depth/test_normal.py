@@ -88,7 +88,7 @@ def test_a_new_depth_enters_with_no_mass_under_real_bounds():
         assert bool(jnp.abs(jnp.diff(pmf, axis=0)).max() > 0.01) == jumps
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(loc=st.floats(-5, 50), scale=st.floats(0.01, 20), window=st.sampled_from([(0.0, 1.0), WINDOW]))
 @pytest.mark.parametrize("bounds", ["real", "integer"])
 def test_never_nan_and_gradients_finite_over_the_whole_range(loc, scale, window, bounds):

@@ -95,7 +95,7 @@ def numbers(shape):
     return arrays(float, shape, elements=st.one_of(wide, st.sampled_from([0.0, 1.0, -1.0, 1e-30, 1e30])))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(x=numbers((20, 3)), y=numbers(20))
 def test_any_table_of_numbers_works(x, y):
     """As few rows and as many columns as above, so that all of them share their programs."""

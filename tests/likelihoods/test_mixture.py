@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -66,7 +66,6 @@ def test_of_several_targets_each_has_its_cdf_and_all_have_one_density():
     np.testing.assert_allclose(both.log_density(y), np.log(SHARE @ density), rtol=FLOAT64)
 
 
-@settings(deadline=None)
 @given(
     components=st.lists(st.tuples(st.floats(0.01, 1), st.floats(-50, 50), st.floats(0.05, 20)), min_size=1, max_size=6),
     level=st.floats(1e-6, 1 - 1e-6),

@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline import RECIPES, CategoricalLikelihood, InvalidArgumentError, evaluate_free_energy
@@ -72,7 +72,6 @@ def test_little_better_than_guessing_is_a_slow_start(steps_per_epoch):
     assert MIN_STEPS <= steps < MIN_STEPS + steps_per_epoch
 
 
-@settings(deadline=None)
 @given(
     most=st.integers(3, 3000),
     steps_per_epoch=st.integers(1, 40),

@@ -78,6 +78,9 @@ class Recipe:
     how much to believe each kind."""
     weigh_depths: bool = False
     """Whether they also say how much to believe each depth of a kind. q(L) is then made anew after the training."""
+    soften: bool = False
+    """Whether a validation part with rows of its own says how sure restarts that are all alike may be of a class. What
+    is said of numbers, and by restarts of several kinds, is always calibrated."""
     unfreeze: bool = _compiled(default=False)
     """Whether q(L) is kept from putting all its mass on one depth, where it would stay for ever."""
     initial_scale: float = 1.0
@@ -268,6 +271,7 @@ LEADLINE = Recipe(
     bounds="real",
     keep="last",
     initial_depth=(1.0, 1.0),
+    soften=True,
     unfreeze=True,
     initial_scale=0.05,
     initial_means="he",

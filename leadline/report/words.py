@@ -28,8 +28,8 @@ def depth_in_words(record: Record) -> str:
 
 def restarts_in_words(record: Record) -> str:
     """Whom the rows held out believe, and how much surer or softer the answer was made; nothing where none were."""
-    shares, temperatures = record.restart_shares, record.restart_temperatures
-    if not shares or not temperatures or len(shares) != len(temperatures):
+    shares, temperatures = record.restart_shares or [], record.restart_temperatures or []
+    if len(shares) != len(temperatures):
         return ""
     of_each: dict[float, float] = {}
     for temperature, share in sorted(zip(temperatures, shares, strict=True), reverse=True):
@@ -46,7 +46,9 @@ def restarts_in_words(record: Record) -> str:
         by = f"{100 * abs(spread - 1):.0f} %"
         of_classes = f"{'softened' if spread > 1 else 'sharpened'}: logits divided by {spread:.2f}"
         of_numbers = f"{'widened' if spread > 1 else 'narrowed'} by {by}"
-        said.append(f"The answers together were {of_classes if record.classes else of_numbers}, by the same rows.")
+        by_which = "the same rows" if shares else "the validation part"
+        how = of_classes if record.classes or "accuracy" in record.measures else of_numbers
+        said.append(f"The answers together were {how}, by {by_which}.")
     return " ".join(said)
 
 

@@ -103,7 +103,8 @@ def _of_classes(problems: Sequence[Problem], trained: Trained) -> list[Tested]:
     fits = [trained.calibrated(problem, i) for i, problem in enumerate(problems)]
     said = [one.together(each[trained.runs_of(i)]) for i, one in enumerate(fits)]
     of = OF_CLASSES[problems[0].likelihood.judged]
-    return [(one, of(p, y), {}) for one, p, (_, y) in zip(fits, said, tests, strict=True)]
+    spreads = [{} if one.calibration is None else {"spread": float(one.calibration.spread[0])} for one in fits]
+    return [(one, of(p, y), more) for one, p, (_, y), more in zip(fits, said, tests, spreads, strict=True)]
 
 
 def _of_numbers(problems: Sequence[Problem], trained: Trained) -> list[Tested]:

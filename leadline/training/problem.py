@@ -101,6 +101,11 @@ class Problem:
             check_shape(self.shape, self.train[0])
 
     @property
+    def validates_on_its_own(self) -> bool:
+        """Whether the rows that it is validated on are others than those that it is trained on."""
+        return isinstance(self.validation, tuple) and self.validation is not self.train
+
+    @property
     def rows(self) -> tuple[Any, ...]:
         """All that training sees of it, as arrays."""
         given = (self.train, self.validation, self.weight)

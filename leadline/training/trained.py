@@ -137,14 +137,15 @@ class Trained:
 
     def calibrated(self, problem: Problem, fit: int = 0) -> Restarts:
         """The same, calibrated by the training rows that were held out, or by the validation part where it has other
-        rows; those of classes only if of several kinds.
+        rows; those of classes only if of several kinds, or if the recipe softens and there is such a part.
 
         Args:
             problem: what was learned.
             fit: its number among the fits.
         """
         restarts, recipe = self.restarts(fit), get_recipe(self.settings[fit].recipe)
-        if not recipe.kinds and not problem.likelihood.common_validation:
+        softens = recipe.soften and problem.validates_on_its_own
+        if not (recipe.kinds or problem.likelihood.common_validation or softens):
             return restarts
         return restarts.calibrated(*self._held_out(problem, fit))
 
@@ -172,8 +173,10 @@ class Trained:
         whole = [slice(first, first + n_kinds) for first in range(0, n - n_kinds + 1, n_kinds)]
         if held.size:
             parts = [Part(runs, x[i], y[i], weight[i]) for runs, i in zip(whole, held[::n_kinds], strict=False)]
-        elif isinstance(problem.validation, tuple) and problem.validation is not problem.train:
+        elif problem.validates_on_its_own and isinstance(problem.validation, tuple):
             x, y = problem.validation
+            if not recipe.kinds and not problem.likelihood.common_validation:
+                return [Part(slice(0, n), x, y, np.ones(len(x)))], np.zeros(n, int)
             parts = [Part(runs, x, y, np.full(len(x), 1 / len(whole))) for runs in whole]  # a row counts once
         else:
             parts = []

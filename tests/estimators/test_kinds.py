@@ -236,4 +236,6 @@ def test_a_record_says_in_words_whom_the_rows_believe():
     assert "80 % from those at temperature 1 and 20 % from those at temperature 0.05" in said
     assert "softened: logits divided by 1.20" in said
     assert "narrowed by 10 %" in restarts_in_words(record(restart_shares=[1.0], restart_temperatures=[1.0], spread=0.9))
+    said = restarts_in_words(record(spread=0.8, measures={"accuracy": 90.0}))
+    assert said == "The answers together were sharpened: logits divided by 0.80, by the validation part."
     assert restarts_in_words(record()) == ""

@@ -55,3 +55,38 @@ def test_progress_has_every_run_by_itself(followed):
             assert one.phase == now.restarts["phase"][run]
         assert now.nll == pytest.approx(np.mean([one.nll for one in each]))
         assert now.phase == each[0].phase
+
+
+def test_a_validation_part_says_how_sure_restarts_may_be_of_a_class():
+    """Labels that are wrong by chance: the power under which the validation part is most probable, by a slow search."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 2))
+    y = np.where(rng.random(400) < 0.25, 1 - (x[:, 0] > 0), x[:, 0] > 0).astype(int)
+    problem = Problem((x[:60], y[:60]), (x[60:], y[60:]), CategoricalLikelihood(2))
+    trained = train(problem, Settings(depth=1, width=8, n_restarts=2, epochs=400, temperature=0.0, seed=2))
+    p = trained.restarts().moments(x[60:])
+    spreads = np.geomspace(0.3, 8, 400)
+    seen = []
+    for spread in spreads:
+        powers = p ** (1 / spread)
+        said = (powers / powers.sum(axis=1, keepdims=True))[np.arange(340), y[60:]]
+        seen.append(np.log(said).sum() - np.log(spread) - 0.5 / spread**2)  # beside one row that is thought
+    best = spreads[np.argmax(seen)]
+    calibration = trained.calibrated(problem).calibration
+    assert best > 1.2  # so few rows were learned by heart
+    assert calibration.spread == pytest.approx([best], rel=0.01)
+    np.testing.assert_array_equal(calibration.share, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("recipe", ["published", "written"])
+def test_the_papers_networks_are_left_as_they_are(recipe):
+    problem = Problem(PARTS["train"], PARTS["validation"], CategoricalLikelihood(2))
+    trained = train(problem, Settings(recipe=recipe, depth=0, width=3, epochs=2))
+    assert trained.calibrated(problem).calibration is None
+
+
+def test_no_rows_of_their_own_soften_nothing():
+    for validation in (PARTS["train"], 0.25):
+        problem = Problem(PARTS["train"], validation, CategoricalLikelihood(2))
+        trained = train(problem, Settings(depth=0, width=3, n_restarts=2, epochs=2))
+        assert trained.calibrated(problem).calibration is None

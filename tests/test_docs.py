@@ -29,8 +29,9 @@ FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 NUMBERS = re.compile(r"(?:[-+\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?[.,;\s]*)+")
 NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
-OF_THE_MACHINE = re.compile(r"\d[\d.]* (?:s|ms|GB)\b|^seconds.*$", re.MULTILINE)
-"""Times and sizes, which are another's elsewhere; so is the last column of a table that ends with `seconds`."""
+OF_THE_MACHINE = re.compile(r"\d[\d.]* (?:s|ms|GB)\b(?: to \d[\d.]* s\b)?|^seconds.*$", re.MULTILINE)
+"""Times and sizes, which are others elsewhere, where a range may be one number; so is the last column of a table that
+ends with `seconds`."""
 TIMED_TABLE = re.compile(r"^.*seconds\n(?:.*\S.*\n)+", re.MULTILINE)
 
 

@@ -230,7 +230,10 @@ class Stages(eqx.Module):
 
     def kl(self) -> Float[Array, ""]:
         """That of all parts together."""
-        return sum((part.kl() for part in self.parts[1:]), self.parts[0].kl())
+        kl = self.parts[0].kl()
+        for part in self.parts[1:]:
+            kl = kl + part.kl()
+        return kl
 
     @property
     def stack(self) -> tuple[int, ...]:

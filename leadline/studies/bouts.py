@@ -41,7 +41,7 @@ class _Fight:
             outcome = self.contest.measured_in(*bout, watch=lambda now: report(now) or stop())
         except Exception as error:
             mine = isinstance(error, InvalidArgumentError | NoPredictionError)
-            said = str(error) if mine else f"{type(error).__name__}: {str(error).strip()}"
+            said = str(error) if mine else f"{type(error).__name__}: {shown(str(error).strip())}"
             return Came(bout, None, error=said, of_argument=mine)
         return None if stop() else Came(bout, outcome, self.contest.notes[notes:])
 
@@ -55,12 +55,12 @@ def fight(contest: Any, runner: Runner, tell: Callable[[int, int, str, float | N
     outcomes: dict[Bout, Any] = {}
     with runner.ready():
         for came in runner.run(bouts, work):
-            came = Came(came.chunk, None, error=came.error) if isinstance(came, Failed) else came
+            came = Came(came.chunk, None, error=shown(came.error)) if isinstance(came, Failed) else came
             i, name = came.bout
             if came.error and name == names[0]:
                 raise InvalidArgumentError(came.error) if came.of_argument else RuntimeError(came.error)
             if came.error:
-                contest.failures[name] = shown(came.error)
+                contest.failures[name] = came.error
                 continue
             outcomes[came.bout] = came.outcome
             contest.notes += [note for note in came.notes if note not in contest.notes]

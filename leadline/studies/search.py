@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +85,9 @@ class Plan:
         recipe, depth, *others = ASKED
         return (recipe, depth, "name", "split", *others, "seed", *(one.name for one in self.measures), *_LEARNED)
 
-    def sweep(self) -> Sweep:
-        """Settings that differ in depth and seed alone may train together on problems of one shape."""
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """A run each, by its identity."""
         jobs, makers = dict[str, Job](), dict[tuple[int, Any], _Given]()
         for i, whole in enumerate(self.problems):
             for one in self.settings:
@@ -98,10 +100,16 @@ class Plan:
                 beside = asked | {"run": run}
                 row = {**dict.fromkeys(self.columns, ""), **_in_text(problem.about), "seed": str(one.seed)}
                 jobs[run] = Job(make, one, TABLE, _key({**row, **beside}), words, beside)
-        shapes = {make: _shape(make.problem) for make in makers.values()}
-        together = lambda job: (shapes[job.problem], _alike(job.settings))  # noqa: E731
-        ordered = sorted(jobs.values(), key=lambda job: repr(together(job)))
-        return Sweep(ordered, self.columns, _key, together)
+        return list(jobs.values())
+
+    def sweep(self) -> Sweep:
+        """Settings that differ in depth and seed alone may train together on problems of one shape."""
+        shapes = {job.problem: repr(_shape(job.problem())) for job in self.jobs}
+
+        def together(job: Job) -> tuple[str, str]:
+            return shapes[job.problem], _alike(job.settings)
+
+        return Sweep(sorted(self.jobs, key=together), self.columns, _key, together)
 
 
 def asked_of(settings: Settings) -> dict[str, str]:
@@ -247,7 +255,7 @@ def check_measure(plan: Plan, by: str | None) -> str:
 
 def swept_from(plan: Plan, out: Path, by: str, failures: str = "", finished: bool = True) -> Swept:
     """What a directory has of a plan; rows of others are left out."""
-    mine = {job.key for job in plan.sweep().jobs}
+    mine = {job.key for job in plan.jobs}
     rows = [row for row in read_rows(out / f"{TABLE}.csv", plan.columns) if _key(row) in mine]
     return Swept(plan, rows, by, failures, finished)
 

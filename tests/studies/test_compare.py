@@ -30,6 +30,7 @@ from leadline.studies.compare import Contest, free_energy_error
 from leadline.studies.comparison import JUDGES, Comparison, mean_and_error, measured, parts_of
 from leadline.studies.folds import cross_validation, kept_apart
 from leadline.studies.others import INNER_FOLDS
+from leadline.studies.runners import AllCores
 from tests.report.test_page import Page
 
 SMALL = {"width": 4, "n_restarts": 1, "max_iter": 3, "random_state": 1}
@@ -397,7 +398,7 @@ def test_the_task_is_that_of_the_estimators_or_of_what_y_looks_like(wine):
 def test_by_default_ours_is_beside_all_others(wine, monkeypatch):
     monkeypatch.setattr(DepthClassifier, "fit", lambda self, x, y: GaussianNB.fit(self, x, y), raising=False)
     seen = []
-    monkeypatch.setattr(Contest, "run", lambda self, tell: seen.extend(self.candidates.items()))
+    monkeypatch.setattr(Contest, "run", lambda self, tell, runner: seen.extend(self.candidates.items()))
     with pytest.raises(AssertionError):
         leadline.compare(*wine)
     assert [name for name, _ in seen] == ["leadline", *BASELINES]
@@ -478,3 +479,15 @@ def test_the_page_stands_alone_and_says_what_the_table_says(classes):
     assert compared.verdict() in read.text
     ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
+
+
+def test_a_runner_gives_the_same_and_names_what_fails():
+    """Candidates and folds at a time; one that fails is in the notes, and the first is an error."""
+    x, y = load_wine(return_X_y=True)
+    ours = DepthClassifier(width=2, n_restarts=1, max_iter=3, random_state=0)
+    given = {"ours": ours, "linear": "linear", "broken": LogisticRegression(C=-1.0)}
+    one, other = (leadline.compare(x, y, candidates=given, folds=2, runner=runner) for runner in (None, AllCores()))
+    assert one.to_frame().drop(columns="seconds").equals(other.to_frame().drop(columns="seconds"))
+    assert one.notes == other.notes
+    with pytest.raises(RuntimeError, match="The 'C' parameter of LogisticRegression must be"):
+        leadline.compare(x, y, candidates=[LogisticRegression(C=-1.0), ours], folds=2, runner=AllCores())

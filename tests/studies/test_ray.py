@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from leadline.studies.reproduce import Grid
 from leadline.studies.runners.ray import QUIET
 from leadline.studies.sweep import RunsMissingError
 from leadline.studies.uci import UciSettings
+from tests.cli.test_spirals import leadline
 from tests.studies import counted
 from tests.studies.counted import CountingRunner, begun
 
@@ -49,6 +51,12 @@ def environment():
         yield
 
 
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 @pytest.fixture(scope="module")
 def head(environment):
     """The first node of a cluster, which has the driver, with a slot."""
@@ -57,7 +65,7 @@ def head(environment):
 
     cloudpickle.register_pickle_by_value(counted)
     with warnings.catch_warnings(action="ignore"):  # it forks
-        cluster = Cluster(initialize_head=True, head_node_args=SLOT)
+        cluster = Cluster(initialize_head=True, head_node_args=SLOT | {"ray_client_server_port": free_port()})
     yield cluster
     with warnings.catch_warnings(action="ignore"):
         cluster.shutdown()
@@ -144,6 +152,7 @@ def test_the_driver_is_killed_and_started_again(nodes, tmp_path, n_omegas):
     assert all(row in tables(out)[name] for name, rows in before.items() for row in rows)
 
 
+@pytest.mark.slow
 def test_what_fails_three_times_is_named_and_the_others_go_on(nodes, tmp_path):
     log, deadly = tmp_path / "log", (4.5, 1)
     runner = CountingRunner(nodes.address, log=log, deadly=(deadly,))
@@ -159,6 +168,7 @@ def test_what_fails_three_times_is_named_and_the_others_go_on(nodes, tmp_path):
     assert [job.key for [job] in SPIRALS.sweep().missing(tmp_path / "out")] == [deadly] * 2
 
 
+@pytest.mark.slow
 def test_a_node_with_another_version_is_named(head, tmp_path):
     """Another JAX, as its metadata say."""
     other = tmp_path / "jax-0.0.1.dist-info"
@@ -176,6 +186,7 @@ def test_a_node_with_another_version_is_named(head, tmp_path):
     assert re.fullmatch(said, str(error.value))
 
 
+@pytest.mark.slow
 def test_comparisons_and_searches_are_those_of_one_process(nodes):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(60, 2)), np.repeat([0, 1], 30)
@@ -191,6 +202,7 @@ def test_comparisons_and_searches_are_those_of_one_process(nodes):
     assert frames[0].drop(columns="seconds").equals(frames[1].drop(columns="seconds"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_chunks_where_they_were(nodes, tmp_path):
     """The first Ctrl-C: workers write down where they are, and the next start goes on from there."""
     whole, out = replace(WHOLE, omegas=(3,), epochs=20_000).sweep(), tmp_path / "out"
@@ -202,3 +214,16 @@ def test_ctrl_c_leaves_chunks_where_they_were(nodes, tmp_path):
     assert not whole.run(out, interrupt, runner=RayRunner(nodes.address))
     assert list((out / CHECKPOINTS).rglob("*.checkpoint"))
     assert len(whole.missing(out)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on", ["auto", "client"])
+def test_the_command_finds_the_cluster(nodes, tmp_path, monkeypatch, on):
+    """Inside it, by the address in the environment; and from outside, through Ray's client."""
+    monkeypatch.setenv("RAY_ADDRESS", nodes.address)
+    place = on if on == "auto" else f"ray://127.0.0.1:{nodes.head_node._ray_params.ray_client_server_port}"
+    given = ("--recipe", "published", "--omegas", "3", "--runs", 1, "--epochs", 3)
+    done = leadline("reproduce", "--out", tmp_path / "there", *given, "--on", place)
+    assert done.returncode == 0, done.stderr
+    assert leadline("reproduce", "--out", tmp_path / "here", *given).returncode == 0
+    assert tables(tmp_path / "there") == tables(tmp_path / "here")

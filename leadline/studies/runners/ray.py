@@ -155,10 +155,10 @@ class RayRunner(Runner):
     def _why(self, error: Exception) -> str:
         """What is wrong with the cluster."""
         said = on_one_line(str(error)).strip().rstrip(".")
-        if "ersion" in said:  # of Python or of Ray, at the head: Ray's own words are the best there are
+        if "version" in said.lower():  # of Python or of Ray, at the head: Ray's own words are the best there are
             return f"must be a cluster with the versions that are here: {said}."
         if self.address is None:
-            return f"ray: Ray cannot be started on this machine: {said}."
+            return f"is `ray`, and Ray cannot be started on this machine: {said}."
         where = "on this machine; `ray start` makes one" if self.address == "auto" else f"at {self.address}"
         return f"must be a cluster that is there, and none is found {where}."
 

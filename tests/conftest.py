@@ -30,8 +30,9 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 LONG = (
-    *("test_seams", "test_kernels", "test_training", "test_docs", "test_recipes", "test_native", "test_reproduce"),
-    *("test_tables", "test_free_energy", "test_unbounded", "test_spirals", "test_fuzz", "test_compilation"),
+    *("test_training", "test_conformance", "test_docs", "test_kernels", "test_seams", "test_native"),
+    *("test_compilation", "test_spirals", "test_recipes", "test_compare", "test_free_energy", "test_families"),
+    *("test_unbounded", "test_normal", "test_reproduce", "test_tables", "test_follow", "test_fuzz"),
 )
 
 

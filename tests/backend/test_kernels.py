@@ -27,7 +27,6 @@ from leadline.training import optimiser
 from leadline.training.epochs import train_step
 from leadline.training.state import init_state
 from leadline.training.storage import first_capacity
-from tests.briefly import BRIEFLY, jit_briefly
 from tests.jaxprs import equations
 from tests.tolerances import CLOSED_FORM, GRADIENT, TRAJECTORY
 from tests.training_of import train_on
@@ -74,7 +73,7 @@ def test_the_walk_is_the_loop(size, noise, like_a_gpu):
         return jnp.sum(jnp.sin(jnp.arange(outputs.size)).reshape(outputs.shape) * outputs) + 0.01 * jnp.sum(kl**2)
 
     both = lambda *args: (jax.vmap(values)(*args), jax.vmap(jax.grad(loss, (0, 1)))(*args))  # noqa: E731
-    expected, expected_gradients = jit_briefly(both)(networks, x, keys, highest)
+    expected, expected_gradients = jax.jit(both)(networks, x, keys, highest)
     like_a_gpu()
     program = jax.jit(lambda *args: both(*args)).trace(networks, x, keys, highest)
     assert {"walk_forward", "walk_reverse"} <= {
@@ -82,7 +81,7 @@ def test_the_walk_is_the_loop(size, noise, like_a_gpu):
         for eqn in equations(program.jaxpr)
         if eqn.primitive.name == "pallas_call"
     }
-    got, gradients = program.lower().compile(BRIEFLY)(networks, x, keys, highest)
+    got, gradients = program.lower().compile()(networks, x, keys, highest)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=CLOSED_FORM["float32"], atol=CLOSED_FORM["float32"] * np.abs(b).max())
         assert np.all(np.asarray(a)[0, 1:] == 0)  # the first network has no hidden layer in use
@@ -165,9 +164,7 @@ def test_more_depth_than_is_stored_is_never_walked(like_a_gpu):
     like_a_gpu()
     network = UnboundedNetwork(2, 2, width=4, capacity=2, key=jax.random.key(0)).pack()
     x, key = jax.random.normal(jax.random.key(1), (5, 2)), jax.random.key(2)
-    depths = jax.jit(
-        lambda highest: network.depths(x, highest=highest, key=key, draw="local"), compiler_options=BRIEFLY
-    )
+    depths = jax.jit(lambda highest: network.depths(x, highest=highest, key=key, draw="local"))
     for a, b in zip(depths(5), depths(2), strict=True):
         np.testing.assert_array_equal(a, b)
     program = str(jax.make_jaxpr(lambda highest: network.depths(x, highest=highest, key=key, draw="local"))(5))
@@ -187,7 +184,7 @@ def test_a_step_that_is_not_taken_changes_nothing(gpu, like_a_gpu):
     x = jax.random.normal(keys[0], (1, 8, 2))
     arguments = (x, (x[..., 0] > 0).astype(jnp.int32), jnp.ones((1, 8)), jnp.full(1, 30.0), keys, jnp.array(0.3))
     rates = (jnp.array(0.005), jnp.array(0.002))
-    step = jit_briefly(lambda s, go: train_step(s, *arguments, rates, recipe.compiled(), go))
+    step = jax.jit(lambda s, go: train_step(s, *arguments, rates, recipe.compiled(), go))
     moved, still = (step(state, jnp.array(go)) for go in (True, False))
     for a, b in zip(*(jax.tree.leaves((s.model, s.optimiser)) for s in (still, state)), strict=True):
         np.testing.assert_array_equal(a, b)

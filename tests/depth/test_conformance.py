@@ -22,7 +22,6 @@ from leadline import (
     PoissonDepth,
 )
 from leadline.depth.side_by_side import OneOf, side_by_side
-from tests.briefly import jit_briefly
 from tests.tolerances import CLOSED_FORM, GRADIENT, STANDARD_ERRORS
 
 
@@ -96,7 +95,7 @@ def test_what_is_unfrozen_has_mass_and_gradients_beside_its_mode(name):
     pmf = np.asarray(unfrozen.pmf(16))
     assert np.sort(pmf)[-2] > 5e-4
     assert abs(int(pmf.argsort()[-1]) - int(pmf.argsort()[-2])) == 1
-    gradient = jit_briefly(jax.grad(lambda q: q.mean(16)))(unfrozen)
+    gradient = jax.grad(lambda q: q.mean(16))(unfrozen)
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)) > 1e-4
     assert eqx.tree_equal(unfrozen.unfrozen(), unfrozen)
 
@@ -118,7 +117,7 @@ PRIOR = lambda: PoissonDepth(0.8)  # noqa: E731
 N_SAMPLES = 20_000
 
 
-@jit_briefly
+@eqx.filter_jit
 def compute(q):
     """All that a distribution can say, in one program."""
     return {
@@ -207,26 +206,20 @@ def test_samples_have_the_masses(facts):
 
 def test_gradients_agree_with_finite_differences():
     """In float64; float32 has too few digits for a difference."""
-
-    @jit_briefly
-    @eqx.filter_value_and_grad
-    def loss(q):
-        return q.kl(NormalDepth(0.0, 1.15)) + 0.3 * q.mean() + 0.2 * q.variance() - q.entropy()
-
     with jax.enable_x64(True):
         for name, build in FAMILIES.items():
             params, static = eqx.partition(build(), eqx.is_inexact_array)
             flat, unflatten = jax.flatten_util.ravel_pytree(params)
 
-            def at(flat, static=static, unflatten=unflatten):
-                value, gradient = loss(eqx.combine(unflatten(flat), static))
-                return float(value), np.asarray(jax.flatten_util.ravel_pytree(gradient)[0])
+            def loss(flat, static=static, unflatten=unflatten):
+                q = eqx.combine(unflatten(flat), static)
+                return q.kl(NormalDepth(0.0, 1.15)) + 0.3 * q.mean() + 0.2 * q.variance() - q.entropy()
 
-            _, gradient = at(flat)
+            loss = jax.jit(loss)
+            gradient = np.asarray(jax.jit(jax.grad(loss))(flat))
             for i in range(len(flat)):
-                step = np.zeros(len(flat))
-                step[i] = 1e-6
-                difference = (at(flat + step)[0] - at(flat - step)[0]) / 2e-6
+                step = jnp.zeros_like(flat).at[i].set(1e-6)
+                difference = float(loss(flat + step) - loss(flat - step)) / 2e-6
                 assert gradient[i] == pytest.approx(difference, rel=GRADIENT, abs=GRADIENT), (name, i)
 
 
@@ -239,16 +232,15 @@ def test_a_family_has_its_conformance_tested_only_if_listed():
 def test_distributions_side_by_side():
     """Each run has its own masses, whether the families are one or several; only its own parameters move them."""
     several = [NormalDepth(1.0, 2.0, 0.0, 0.9), PoissonDepth(2.0, 0.95), NormalDepth(3.0, 1.0, 0.0, 0.9), FixedDepth(4)]
-    log_masses = lambda q: q.log_masses(12)  # noqa: E731
-    alone, together = (jit_briefly(one) for one in (log_masses, jax.vmap(log_masses)))
     for some in (several, several[::2]):
-        for row, one in zip(together(side_by_side(some)), some, strict=True):
-            np.testing.assert_allclose(row, alone(one), rtol=CLOSED_FORM["float32"])
+        together = jax.vmap(lambda q: q.log_masses(12))(side_by_side(some))
+        for row, one in zip(together, some, strict=True):
+            np.testing.assert_allclose(row, one.log_masses(12), rtol=CLOSED_FORM["float32"])
     assert isinstance(side_by_side(several[::2]), NormalDepth)
 
     def mean_of_second(q):
         return jax.vmap(lambda q: q.mean(12))(q)[1]
 
-    gradient = jit_briefly(eqx.filter_grad(mean_of_second))(side_by_side(several))
+    gradient = eqx.filter_grad(mean_of_second)(side_by_side(several))
     changing = [np.flatnonzero(a).tolist() for a in jax.tree.leaves(gradient)]
     assert changing == [[], [], [1]]  # loc and scale of the normals, the rate of the Poisson

@@ -33,7 +33,6 @@ from leadline.inference.door import check_pair
 from leadline.inference.predict import depth_masses
 from leadline.inference.recipes import depth_distributions, get_recipe
 from leadline.studies.spiral import spiral_problem
-from tests.briefly import jit_briefly
 from tests.depth import reference
 
 LOG_MASS = {"float32": 2e-5, "float64": 1e-9}
@@ -52,7 +51,7 @@ def tolerance(precision):
     return LOG_MASS[precision]
 
 
-log_masses_of = jit_briefly(lambda family, n_depths: family.log_masses(n_depths))
+log_masses_of = eqx.filter_jit(lambda family, n_depths: family.log_masses(n_depths))
 
 
 def agrees(family, expected, tolerance):

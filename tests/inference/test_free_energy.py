@@ -20,11 +20,10 @@ from leadline import free_energy as eager_free_energy
 from leadline.backend.loops import row
 from leadline.backend.random import normal
 from leadline.inference.free_energy import weight_kl_by_layer
-from tests.briefly import jit_briefly
 from tests.network.test_unbounded import without_noise
 from tests.tolerances import CLOSED_FORM, MANY_SUMS, STANDARD_ERRORS
 
-free_energy = jit_briefly(eager_free_energy)
+free_energy = eqx.filter_jit(eager_free_energy)
 
 FLOAT32 = CLOSED_FORM["float32"]
 KEY, NOISE_KEY = jax.random.key(0), jax.random.key(9)
@@ -114,7 +113,7 @@ def test_every_kl_term_counts_exactly_once():
     """Raise one layer's KL at a time: F must rise by that much times the probability that the layer is used."""
     model = make_model(POSTERIORS["real"])
     q = np.asarray(model.depth_posterior.pmf(9), np.float64)
-    weight_kl = jit_briefly(lambda model: eager_free_energy(model, X, Y, key=NOISE_KEY).weight_kl)
+    weight_kl = eqx.filter_jit(lambda model: free_energy(model, X, Y, key=NOISE_KEY).weight_kl)
     before = float(weight_kl(model))
     highest = int(model.support()[1])
     assert highest == 3
@@ -137,7 +136,7 @@ def test_every_kl_term_counts_exactly_once():
 
 def test_shares_by_layer_sum_to_the_weight_kl():
     model = make_model(POSTERIORS["integer"])
-    shares = jit_briefly(weight_kl_by_layer)(model)
+    shares = eqx.filter_jit(weight_kl_by_layer)(model)
     total = free_energy(model, X, Y, key=NOISE_KEY).weight_kl
     assert float(shares["layers"].sum() + shares["heads"].sum()) == pytest.approx(float(total), rel=FLOAT32)
 

@@ -31,7 +31,6 @@ from leadline.inference.restarts import keys_of, restart_keys
 from leadline.training import native
 from leadline.training.epochs import train_step
 from leadline.training.state import init_state
-from tests.briefly import jit_briefly
 from tests.tolerances import CLOSED_FORM, GRADIENT
 
 # What the paper says nothing about, or the same in both.
@@ -166,7 +165,7 @@ def test_a_step_descends_the_batch_objective(recipe):
     y = (x[..., 0] > 0).astype(jnp.int32)
     row_weight = jnp.array([1.0] * 4 + [2.5] * 2 + [0.0] * 2)  # two rows count more
     share, rates = jnp.array(0.3), (jnp.array(0.005), jnp.array(0.002))
-    stepped = jit_briefly(train_step)(
+    stepped = eqx.filter_jit(train_step)(
         state, x, y, row_weight[None], jnp.array([30.0]), key, share, rates, recipe.compiled()
     )
 
@@ -208,7 +207,7 @@ def test_a_step_is_the_same_where_an_accelerator_walks_the_layers(recipe, monkey
     rates = (jnp.array(0.005), jnp.array(0.002))
     stepped = []
     for dynamic in (True, False):
-        step = jit_briefly(
+        step = eqx.filter_jit(
             lambda state: train_step(
                 state, x, y, jnp.ones((2, 8)), jnp.full(2, 30.0), keys, jnp.array(0.3), rates, recipe.compiled()
             )

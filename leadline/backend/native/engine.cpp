@@ -250,7 +250,7 @@ class Run {
         const int n = train.n_rows;
         const Key key = stream(0);
         int digits = 1;
-        while ((2 << digits) <= n) digits++;
+        while (size_t(2) << digits <= size_t(n)) digits++;
         word_.resize(n), place_.resize(n), order_.resize(n);
         heap_.assign((size_t(1) << digits) + 1, 0);
         uint32_t* words = word_.data();
@@ -666,8 +666,12 @@ int leadline_block() { return BLOCK; }
 
 // Both: whether there was memory enough.
 int leadline_train(const Plan* plan) {
-    const std::vector<int> runs = deepest_first(plan->network);
-    return divide(int(runs.size()), plan->n_threads, [&](int i) { Run(*plan, runs[i]).train(); });
+    try {
+        const std::vector<int> runs = deepest_first(plan->network);
+        return divide(int(runs.size()), plan->n_threads, [&](int i) { Run(*plan, runs[i]).train(); });
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
 }
 
 int leadline_evaluate(const Question* question) {

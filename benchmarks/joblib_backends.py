@@ -55,7 +55,7 @@ def processes(backend: str) -> Any:
         else:
             from joblib.externals.loky import get_reusable_executor
 
-            stack.callback(get_reusable_executor().shutdown)
+            stack.callback(lambda: get_reusable_executor().shutdown())  # what the searches have begun
         with joblib.parallel_config(backend=backend, n_jobs=N_JOBS):
             yield
 

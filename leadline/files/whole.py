@@ -176,7 +176,8 @@ def _new_part(folder: Path, mode: int) -> tuple[Path, BinaryIO]:
 @contextmanager
 def marked(folder: Path) -> Iterator[str]:
     """The name of an empty file in a directory while it lasts: who finds it sees the same directory. What a killed
-    process leaves of it is cleared away like a part of a file."""
+    process leaves of it is cleared away like a part of a file, at the latest by the next mark."""
+    sweep(folder)
     part, file = _new_part(folder, 0o666)
     try:
         with file:

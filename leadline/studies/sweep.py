@@ -167,6 +167,8 @@ class Sweep:
                             _clear(out, done.chunk)
                 except KeyboardInterrupt:
                     stopped.set()
+            if runner.is_elsewhere:  # where one may have written that was given up for dead
+                self._forget_done(out, self.missing(out, slots))
         if missed:
             raise RunsMissingError("; ".join(missed))
         return not stopped.is_set()
@@ -230,10 +232,15 @@ class Trainer:
         report: Callable[[Progress], None],
         stop: Callable[[], bool],
     ) -> Done | None:
-        """What came of it; None if it was stopped."""
-        is_here = self.mark is None or (self.out / self.mark).exists()
+        """What came of it; None if it was stopped, or the sweep that asked for it is no more."""
+        mark = None if self.mark is None else self.out / self.mark
+        is_here = mark is None or mark.exists()
         place = _place(self.out, chunk) if is_here else None
-        return self._train(chunk, problems, Watch(report, None, lambda _: stop(), place, self.checkpoint_every))
+
+        def over(_: Any) -> bool:
+            return stop() or (is_here and mark is not None and not mark.exists())
+
+        return self._train(chunk, problems, Watch(report, None, over, place, self.checkpoint_every))
 
     def prepare(self, chunk: Chunk) -> None:
         """Train for a moment, and evaluate, for the sake of the programs. What goes wrong is heard later, again."""

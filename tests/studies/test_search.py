@@ -93,7 +93,9 @@ def test_the_page_shows_the_settings_in_their_order():
     swept = sweep(STEPS, [Settings(n_restarts=1, epochs=3, width=w, depth=d) for w in (2, 4) for d in (0, "normal")])
     text = page(swept)
     assert 'name="generator" content="leadline"' in text
-    order = [text.index(f"<td>{one.asked['depth']}</td><td>{one.asked['width']}</td>") for one in swept.ranking]
+    order = [
+        text.index(f'<th scope="row">{one.asked["depth"]}</th><td>{one.asked["width"]}</td>') for one in swept.ranking
+    ]
     assert order == sorted(order)
     assert len(order) == 4
 

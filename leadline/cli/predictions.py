@@ -15,7 +15,7 @@ from leadline._foreign import no_formula, shown
 from leadline.cli.app import app, ending, say
 from leadline.cli.options import Encoding, Quiet, Sep, several
 from leadline.cli.tables import Table
-from leadline.files.directories import RECORD, write_named, writing
+from leadline.files.directories import MODEL, RECORD, write_named, writing
 from leadline.files.formats import TableFormat
 from leadline.files.tables import read_table
 from leadline.files.whole import within_memory
@@ -121,7 +121,7 @@ def _check_out(out: Path, table: Path, force: bool) -> None:
 def _model_and_rows(
     run: Path, table: Path, sep: str | None, encoding: str | None, decimal: Any
 ) -> "tuple[Estimator, TableFormat, pandas.DataFrame]":
-    if not run.is_file() and not (run / RECORD).exists():
+    if not run.is_file() and not any((run / name).exists() for name in (RECORD, MODEL)):  # a sweep has a model alone
         raise InvalidArgumentError(f"`run` must be a directory with a {RECORD} or a model file, got {run}.")
     from leadline.estimators.encoder import TableEncoder
     from leadline.estimators.loading import load

@@ -44,10 +44,10 @@ def test_a_table_its_page_and_its_best_model_are_written_and_it_goes_on(table, t
     assert {(row["split"], row["seed"], row["width"], row["depth"]) for row in rows} == {
         (split, seed, width, depth) for split in "01" for seed in "12" for width in "24" for depth in ("normal", "1")
     }
-    model = load(out / "model.safetensors")
-    frame = __import__("pandas").read_csv(table)
-    assert set(model.predict(frame[["a", "b"]])) <= {"left", "right"}
-    assert f"width {model.width}" in first.stdout.splitlines()[1]
+    assert f"width {load(out).width}" in first.stdout.splitlines()[1]
+    predicted = leadline("predict", out, table, "--out", tmp_path / "predictions.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    assert {row["side"] for row in read_rows(tmp_path / "predictions.csv")} <= {"left", "right"}
     again = leadline("sweep", "--plan", plan, "--depth", "normal,1", "--out", out, "--by", "accuracy")
     assert again.stdout.startswith("16 runs, 16 of them done already, 0 to train\n")
     assert read_rows(out / "sweep.csv") == rows

@@ -19,7 +19,7 @@ SCHEMA = {
     "accuracy", "nll", "brier", "ece", "roc_auc", "pr_auc",
     "depth_pmf", "depth_mean", "depth_std", "depth_mode", "depth_support",
     "effective_width", "free_energy", "free_energy_terms", "seconds", "device", "version",
-    "block", "learning_rate", "batch_size", "compile_seconds",
+    "block", "learning_rate", "batch_size", "precision", "compile_seconds",
 }  # fmt: skip
 
 

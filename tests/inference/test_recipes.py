@@ -39,6 +39,7 @@ COMMON = {
     "deepest_start": None,
     "kinds": (),
     "weigh_depths": False,
+    "soften": False,
     "unfreeze": False,
     "initial_scale": 1.0,
     "initial_means": "glorot",

@@ -36,7 +36,19 @@ _NOTES = (
 )
 """Warnings of ours."""
 
-COMMANDS = ("fit", "predict", "evaluate", "report", "compare", "watch", "play", "spiral", "reproduce", "benchmark")
+COMMANDS = (
+    "fit",
+    "predict",
+    "evaluate",
+    "report",
+    "compare",
+    "sweep",
+    "watch",
+    "play",
+    "spiral",
+    "reproduce",
+    "benchmark",
+)
 """As `leadline --help` lists them: in the order in which one needs them."""
 
 

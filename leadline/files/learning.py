@@ -212,7 +212,7 @@ def _of_dates_and_others(raw: _Raw, written: set[str]) -> Trouble | None:
     """What is wrong with dates of which a few are none, or which are written in several ways."""
     orders = {order: {text for text in written if np.isfinite(day(text, order))} for order in get_args(DateOrder)}
     known = set.union(*orders.values())
-    if known == written - {*NO_NUMBER}:
+    if known and known == written - {*NO_NUMBER}:
         return raw.trouble("has dates that are written in several ways (write them as year-month-day)")
     marks = sorted(written - max(orders.values(), key=len) - {*NO_NUMBER})
     return _but_for(raw, "dates", marks) if len(marks) <= min(MOST_MARKS, len(known) - 1) else None

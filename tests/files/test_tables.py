@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadline._checks import InvalidArgumentError
@@ -564,6 +564,7 @@ word = st.text("abcxyz -=", min_size=1).filter(lambda text: text.strip() != "")
 
 
 @given(rows=st.lists(st.tuples(number, word, st.booleans(), word), min_size=2, max_size=30), new=word)
+@example(rows=[(0.0, "-", False, "=")] * 2, new="=")  # a mark alone is no date
 def test_every_row_of_a_category_holds_one_one(rows, new):
     frame = pd.DataFrame(rows, columns=["number", "word", "truth", "other"])
     frame = frame.assign(sure=np.arange(len(rows)), y=np.linspace(0, 1, len(rows)))

@@ -378,7 +378,9 @@ def test_a_depth_without_end_is_one_sentence(monkeypatch):
 def test_settings_that_have_no_finite_free_energy_are_refused():
     with pytest.raises(InvalidArgumentError, match="the support of the posterior PoissonDepth must end"):
         small_train(depth=(PoissonDepth(0.5), PoissonDepth(1.0)), epochs=1, seeds=[0])
-    with pytest.raises(InvalidArgumentError, match="the prior CategoricalDepth must have mass wherever the posterior PoissonDepth has"):
+    with pytest.raises(
+        InvalidArgumentError, match="the prior CategoricalDepth must have mass wherever the posterior PoissonDepth has"
+    ):
         small_train(depth=(CategoricalDepth(1), PoissonDepth(1.0, 0.95)), epochs=1, seeds=[0])
 
 

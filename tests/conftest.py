@@ -33,6 +33,7 @@ LONG = (
     *("test_training", "test_conformance", "test_docs", "test_kernels", "test_seams", "test_native"),
     *("test_compilation", "test_spirals", "test_recipes", "test_compare", "test_free_energy", "test_families"),
     *("test_unbounded", "test_normal", "test_reproduce", "test_tables", "test_follow", "test_fuzz"),
+    *("test_files", "test_residual", "test_ray", "test_registry", "test_convolutions", "test_sharding", "test_deep"),
 )
 
 

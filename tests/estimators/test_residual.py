@@ -67,6 +67,7 @@ def support(models):
     return np.stack(jax.vmap(lambda model: model.support())(models), axis=1)
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path):
     """With layers that grow on the way: q(L) starts beyond those that are stored at first."""
     recipe = dataclasses.replace(RECIPES["leadline"], name="deep", initial_depth=(12.0, 1.0))

@@ -135,7 +135,7 @@ def models(block, runs=1, **options):
     return init_models(SHAPE, CategoricalLikelihood(3), block=block, width=4, capacity=3, key=words, **options)
 
 
-@pytest.fixture(scope="module", params=FOR_IMAGES)
+@pytest.fixture(scope="module", params=[FOR_IMAGES[0], pytest.param(FOR_IMAGES[1], marks=pytest.mark.slow)])
 def network(request):
     return request.param, run_model(models(request.param), 0).network
 
@@ -145,7 +145,7 @@ def depths(net, highest, draw):
     return net.depths(jnp.asarray(X), highest=jnp.asarray(highest), key=jax.random.key(9), draw=draw)
 
 
-@pytest.mark.parametrize("draw", ["local", "weights"])
+@pytest.mark.parametrize("draw", ["local", pytest.param("weights", marks=pytest.mark.slow)])
 def test_packed_or_with_more_room_it_is_the_same_network(network, draw):
     name, net = network
     outputs, kl = depths(net, 3, draw)
@@ -232,7 +232,8 @@ def problem(**more):
     return Problem((X, Y), 0.25, CategoricalLikelihood(3), shape=SHAPE, **more)
 
 
-@pytest.mark.parametrize("block", ["convolution", pytest.param("residual-convolution", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("block", FOR_IMAGES)
 def test_restarts_side_by_side_are_those_alone_and_images_move(block):
     """Two runs in a program, each with its own stream; images that move are another training."""
     trained = [train(problem(), Settings(block=block, **SMALL | more)) for more in ({}, {"n_restarts": 1})]

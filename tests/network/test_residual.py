@@ -69,7 +69,9 @@ def test_a_state_of_zeros_is_read_as_zeros():
     assert all(np.isfinite(a).all() for a in jax.tree.leaves(slope))
 
 
-@pytest.mark.parametrize(("block", "least", "most"), [("residual", 0.1, 10), ("dense", 0, 1e-3)])
+@pytest.mark.parametrize(
+    ("block", "least", "most"), [("residual", 0.1, 10), pytest.param("dense", 0, 1e-3, marks=pytest.mark.slow)]
+)
 def test_a_slope_comes_back_through_fifty_layers(block, least, most):
     """How much the loss at depth 50 moves with the first hidden layer, beside the last: of dense blocks nothing."""
     net = without_noise(network(block=block, capacity=50, width=32, initial_means="glorot"))

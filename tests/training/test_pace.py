@@ -159,7 +159,12 @@ def test_a_seed_is_trained_as_long_beside_others_as_alone(recipe):
 
 @pytest.mark.parametrize(
     ("depth", "apart", "most"),
-    [(1, None, [12, 12]), ("normal", None, [18, 18]), ([1, "normal"], None, [12, 18]), ([1, "normal"], 2.0, [12, 18])],
+    [
+        (1, None, [12, 12]),
+        ("normal", None, [18, 18]),
+        pytest.param([1, "normal"], None, [12, 18], marks=pytest.mark.slow),
+        ([1, "normal"], 2.0, [12, 18]),
+    ],
 )
 def test_a_depth_that_is_learned_may_take_more_steps(depth, apart, most, monkeypatch):
     """60 rows, 12 of them held out: three steps per epoch; and no seed depends on the others."""

@@ -107,6 +107,7 @@ def test_every_product_of_a_step_is_one_of_bfloat16_on_a_gpu(network):
         assert "lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32" in line
 
 
+@pytest.mark.slow
 def test_a_training_in_bfloat16_learns_about_the_same():
     problem = Problem((X, Y), (X, Y), CLASSES)
     fits = [Settings(depth=1, width=8, n_restarts=2, epochs=150, precision=one) for one in ("float32", "bfloat16")]

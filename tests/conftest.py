@@ -6,8 +6,10 @@ import sys
 import warnings
 from pathlib import Path
 
-# Compiled programs, the same for all workers: with a bound on their size JAX locks the directory.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
+# Compiled programs, the same for all workers and checkouts: with a bound on their size JAX locks the directory.
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
+    Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "leadline-tests"
+)
 os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**31)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 

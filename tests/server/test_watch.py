@@ -494,7 +494,8 @@ def test_a_training_that_ended_without_a_record_is_not_called_running(tmp_path):
 def test_it_follows_a_training_that_runs_and_changes_nothing(tmp_path, watched):
     out = tmp_path / "run"
     address, watcher = watched(tmp_path)
-    with training(out, lambda: any(out.glob("checkpoints/*.checkpoint")), "--checkpoint-every", 0.2) as process:
+    begun = lambda: any(out.glob("checkpoints/*.checkpoint"))  # noqa: E731
+    with training(out, begun, "--checkpoint-every", 0.2, epochs=8000) as process:
         give_up = time.monotonic() + 60
         while "run" not in watcher.runs or Regions.source(watcher.runs["run"]) is None:
             assert time.monotonic() < give_up
